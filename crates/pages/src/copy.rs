@@ -8,12 +8,13 @@
 
 use cedrat_media::{AlignedBuf, Durability, Media, OpenMode, copy_file, write_all_at};
 use cedrat_sync::{Arc, planted};
+use cedrat_wal::Lsn;
 use std::io;
 
 use crate::double_write::DOUBLE_WRITE_FILE;
 use crate::error::PoolError;
 use crate::file::PAGE_FILE;
-use crate::page::{PAGE_LEN, PageId, is_unwritten, seal};
+use crate::page::{PAGE_LEN, PageId, is_unwritten, lsn_of, seal};
 use crate::pool::Pool;
 use crate::written::{WRITTEN_FILE, WrittenPages};
 
@@ -94,7 +95,7 @@ impl Pool {
             Err(error) => return Err(error),
         }
         let image: &mut [u8; PAGE_LEN] = image.try_into().expect("the length of a page");
-        if !is_unwritten(image) {
+        if lsn_of(image) > Lsn::ZERO {
             seal(image, page);
         }
         Ok(())

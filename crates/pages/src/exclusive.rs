@@ -103,7 +103,8 @@ impl Exclusive<'_> {
     /// It need not be before the redo point passes its records: until then it is damaged, and is rebuilt again after a crash.
     pub(crate) fn write_again(self) {
         if self.recovery_lsn.load(Ordering::Relaxed) == 0 {
-            self.recovery_lsn.store(self.pool.log.current_lsn().next().get(), Ordering::SeqCst);
+            // The last checkpoint before the store is closed writes it, too.
+            self.recovery_lsn.store(self.pool.log.current_lsn().get().max(1), Ordering::SeqCst);
         }
     }
 

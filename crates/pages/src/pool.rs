@@ -515,6 +515,11 @@ impl Pool {
         self.file.reserve(first, pages, &self.log)
     }
 
+    /// Whether the page is in memory now.
+    pub fn is_resident(&self, page: PageId) -> bool {
+        self.table.latch(page).is_some_and(|latch| latch.is_in())
+    }
+
     /// Whether the page has been written home and was not punched since: then it certainly has space there.
     pub fn was_written(&self, page: PageId) -> bool {
         self.file.was_written(page)

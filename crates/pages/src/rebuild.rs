@@ -8,6 +8,7 @@
 
 use cedrat_media::{AlignedBuf, Media, OpenMode, read_exact_at};
 use cedrat_sync::Arc;
+use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::time::SystemTime;
 
@@ -45,12 +46,13 @@ pub struct RebuiltPage {
     pub at: SystemTime,
 }
 
-/// The source of rebuilt pages, and the pages that it has rebuilt.
+/// The source of rebuilt pages, and what it has rebuilt.
 #[derive(Default)]
 pub(crate) struct Rebuilding {
     source: Option<Arc<dyn Rebuild>>,
+    pages: HashSet<PageId>,
     /// The newest ones, the oldest of them first.
-    rebuilt: Vec<RebuiltPage>,
+    newest: VecDeque<RebuiltPage>,
     pub(crate) times: u64,
 }
 
@@ -68,7 +70,12 @@ impl Pool {
 
     /// Returns the newest thousand pages that were damaged at home and rebuilt since the pool was opened.
     pub fn rebuilt_pages(&self) -> Vec<RebuiltPage> {
-        self.rebuilding.lock().rebuilt.clone()
+        self.rebuilding.lock().newest.iter().cloned().collect()
+    }
+
+    /// Whether the page was rebuilt since the pool was opened: it may have had changes earlier than they would have been flushed.
+    pub fn was_rebuilt(&self, page: PageId) -> bool {
+        self.rebuilding.lock().pages.contains(&page)
     }
 
     /// Rebuilds a page for the thread that loads it.
@@ -79,10 +86,11 @@ impl Pool {
         let rebuilt = source.rebuild(page).map_err(|why| damage.not_rebuilt(why))?;
         let mut rebuilding = self.rebuilding.lock();
         rebuilding.times += 1;
-        if rebuilding.rebuilt.len() == REMEMBERED_MAX {
-            rebuilding.rebuilt.remove(0);
+        rebuilding.pages.insert(page);
+        if rebuilding.newest.len() == REMEMBERED_MAX {
+            rebuilding.newest.pop_front();
         }
-        rebuilding.rebuilt.push(RebuiltPage { page, damage: said, at: SystemTime::now() });
+        rebuilding.newest.push_back(RebuiltPage { page, damage: said, at: SystemTime::now() });
         Ok(rebuilt)
     }
 

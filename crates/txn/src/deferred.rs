@@ -262,6 +262,10 @@ impl ToPages<'_> {
         }
         let mut page = inner.pool.exclusive(at.page)?;
         let has = version_to_replace(&page.page_ref(), at.slot, bytes.len())?;
+        let was_rebuilt = || inner.pool.was_rebuilt(at.page) && !planted!("flush_into_rebuilt_page_refused");
+        if has > version && was_rebuilt() {
+            return Ok(()); // it was rebuilt with a change that was committed since
+        }
         if has > version {
             return Err(Error::Misuse(
                 "the record in the page is newer: it was changed there; do not keep it any longer",

@@ -2,10 +2,11 @@
 
 use cedrat_media::{Durability, Loss, Media, OpenMode, SimDisk};
 use cedrat_pages::{LayoutKind, PAGE_FILE, PAGE_LEN, PageId, PageRef};
-use cedrat_sync::Arc;
+use cedrat_sync::{Arc, thread};
 use cedrat_txn::{BackupOptions, CATALOGUE, Commit, OpenError, Options, Prepared, Store, Vote, object_cache::*};
 use cedrat_wal::Lsn;
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use crate::common::{self, *};
 use crate::kept::{self, Back, TestCache, page_of_records};
@@ -232,7 +233,7 @@ impl World {
         let (disk, to) = (after(&self.disk, loss), after(&self.to, Loss::Everything));
         let copy = || (after(&disk, Loss::Everything), after(&to, Loss::Everything));
         let (sound, archive) = copy();
-        let backup = if self.random.below(3) > 0 || self.pages_precede_archive() { self.backup.clone() } else { None };
+        let backup = self.backup.clone();
         let store = opened(&sound, options_of(&archive, backup.as_ref())).unwrap();
         let expected = pages_of(&store);
         let (harmed, archive) = copy();
@@ -255,11 +256,204 @@ impl World {
             assert!(lsn <= expected_lsn && found == expected, "E18.14: page {page}: {lsn} {expected_lsn}");
         }
         store.check().expect("E18.14");
+        // Without the archive, which nothing needs any more.
+        store.close().unwrap();
+        let options = Options { archive: None, backup: None, ..options_of(&archive, None) };
+        opened(&after(&harmed, Loss::Everything), options).unwrap().check().expect("E18.14a");
     }
+}
 
-    fn pages_precede_archive(&self) -> bool {
-        self.backup.is_some()
+/// A store with an archive and many pages, of which few are in memory.
+fn many_pages(options: Options, pages: i64) -> (SimDisk, Store, Vec<PageId>) {
+    let disk = SimDisk::new();
+    let store = opened(&disk, options).unwrap();
+    let with_number = |number| {
+        let page = |txn: &mut cedrat_txn::Txn| {
+            let page = page_with_zeros(txn)?;
+            txn.update(at(page, 0), &Add { amount: number })?;
+            Ok(page)
+        };
+        store.transact(page).unwrap()
+    };
+    let pages = (0..pages).map(with_number).collect();
+    store.checkpoint().unwrap();
+    (disk, store, pages)
+}
+
+/// Reads other pages until this one is not in memory.
+fn evict(store: &Store, page: PageId, others: &[PageId]) {
+    // Pages that differ from home are evicted last.
+    (0..2).for_each(|_| store.checkpoint().unwrap());
+    while store.pool().is_resident(page) {
+        others.iter().filter(|&&other| other != page).for_each(|&other| drop(store.read(other).unwrap()));
     }
+}
+
+fn flip_a_bit(disk: &SimDisk, page: PageId) {
+    harm(disk, page, Harm::Bit(20_000));
+}
+
+/// Threads change pages, of which few are in memory, while pages at home are harmed.
+#[test]
+#[cfg_attr(cedrat_shuttle, ignore = "needs threads of the system")]
+fn pages_are_rebuilt_while_threads_run() {
+    let to = SimDisk::new();
+    let (disk, store, pages) = many_pages(options_of(&to, None), 60);
+    thread::scope(|scope| {
+        for number in 0..3 {
+            let (store, pages) = (store.clone(), &pages);
+            scope.spawn(move || {
+                let mut random = Random::new(number);
+                for _ in 0..300 {
+                    let mut pair = [0; 2].map(|_| pages[random.below(60) as usize]);
+                    pair.sort_unstable();
+                    let amount = random.below(100) as i64;
+                    store
+                        .transact(|txn| {
+                            txn.update(at(pair[0], 0), &Add { amount })?;
+                            txn.update(at(pair[1], 0), &Add { amount: -amount })
+                        })
+                        .unwrap();
+                }
+            });
+        }
+        let mut random = Random::new(9);
+        while store.pool().stats().pages_rebuilt < 20 {
+            flip_a_bit(&disk, pages[random.below(60) as usize]);
+            thread::yield_now();
+            read_number(&store, at(pages[random.below(60) as usize], 0)).unwrap();
+        }
+    });
+    let sum: i64 = pages.iter().map(|&page| read_number(&store, at(page, 0)).unwrap()).sum();
+    assert_eq!(sum, 59 * 60 / 2, "E18.14");
+    store.check().unwrap();
+}
+
+/// E18.14b: the page alone is refused, with the reason why it was not rebuilt.
+#[test]
+fn page_without_image_is_refused() {
+    let to = SimDisk::new();
+    let without = Options { archive: None, ..options_of(&to, None) };
+    let (disk, store, pages) = many_pages(without, 40);
+    store.close().unwrap();
+    let store = opened(&disk, options_of(&to, None)).unwrap();
+    flip_a_bit(&disk, pages[7]);
+    let error = store.read(pages[7]).map(drop).unwrap_err().to_string();
+    assert!(error.contains("the archive begins at LSN") && error.contains("Options::backup"), "E18.14b: {error}");
+    assert_eq!(read_number(&store, at(pages[8], 0)).unwrap(), 8);
+    store.transact(|txn| txn.update(at(pages[8], 0), &Add { amount: 1 })).unwrap();
+    let report = store.scrub(|_| ControlFlow::Continue(())).unwrap();
+    assert_eq!((report.damaged.len(), report.rebuilt, report.is_complete), (1, 0, true));
+    assert!(report.damaged[0].to_string().contains(&format!("page {}", pages[7])), "{:?}", report.damaged);
+}
+
+/// The backup is of another store, or of another history of this one.
+#[test]
+fn page_of_other_backup_is_refused() {
+    let to = SimDisk::new();
+    let (disk, store, pages) = many_pages(options_of(&to, None), 40);
+    let copy = SimDisk::new();
+    store.backup(&media(&copy), BackupOptions::default()).unwrap();
+    drop(store);
+    // The copy goes on by itself, and gets a backup that this archive does not continue.
+    let other = after(&copy, Loss::Everything);
+    let store = opened(&other, Options { archive: None, ..options_of(&to, None) }).unwrap();
+    (0..50).for_each(|_| store.transact(|txn| txn.update(at(pages[3], 0), &Add { amount: 1 })).unwrap());
+    let backup = SimDisk::new();
+    store.backup(&media(&backup), BackupOptions::default()).unwrap();
+    let disk = after(&disk, Loss::Everything);
+    flip_a_bit(&disk, pages[3]);
+    let store = opened(&disk, options_of(&after(&to, Loss::Everything), Some(&backup))).unwrap();
+    let error = store.read(pages[3]).map(drop).unwrap_err().to_string();
+    assert!(error.contains("a backup that the archive does not continue"), "E18.14c: {error}");
+    let mut options = Options { archive: None, ..options_of(&to, None) };
+    options.log.store = Some([7; 16]);
+    let (foreign, foreign_store, _) = many_pages(options, 4);
+    drop(foreign_store);
+    let opened = opened(&after(&disk, Loss::Everything), options_of(&SimDisk::new(), Some(&foreign)));
+    assert!(opened.err().is_some_and(|error| error.to_string().contains("a backup of another store")), "E18.14c");
+}
+
+/// E18.13: a damaged file of the index is made again when it is read.
+#[test]
+fn damaged_index_is_made_again() {
+    let to = SimDisk::new();
+    let (disk, store, pages) = many_pages(options_of(&to, None), 60);
+    evict(&store, pages[50], &pages);
+    flip_a_bit(&disk, pages[50]);
+    assert_eq!(read_number(&store, at(pages[50], 0)).unwrap(), 50);
+    for name in to.list("index").unwrap() {
+        let file = to.open(&format!("index/{name}"), OpenMode::ReadWrite).unwrap();
+        to.write_at(file, 4096 + 9, &[0xFF; 40], Durability::Durable).unwrap();
+    }
+    evict(&store, pages[3], &pages);
+    flip_a_bit(&disk, pages[3]);
+    assert_eq!(read_number(&store, at(pages[3], 0)).unwrap(), 3, "E18.13");
+    assert_eq!(store.pool().stats().pages_rebuilt, 2);
+}
+
+/// A scrub finds damage that nobody has read, and writes pages home that are in memory.
+#[test]
+fn scrub_mends_pages() {
+    let to = SimDisk::new();
+    let (disk, store, pages) = many_pages(options_of(&to, None), 40);
+    evict(&store, pages[2], &pages);
+    drop(store.read(pages[5]).unwrap());
+    store.transact(|txn| txn.update(at(pages[6], 0), &Add { amount: 1 })).unwrap();
+    let harmed = [pages[2], pages[5], CATALOGUE, PageId::new(0)];
+    harmed.iter().for_each(|&page| flip_a_bit(&disk, page));
+    let mut last = 0;
+    let report = store.scrub(|progress| {
+        last = progress.up_to;
+        ControlFlow::Continue(())
+    });
+    let report = report.unwrap();
+    assert!(report.damaged.is_empty() && report.is_complete && report.log_records > 0, "{report:?}");
+    assert!((1..=4).contains(&report.rebuilt) && last >= 41 && report.pages >= 42, "{report:?}");
+    store.close().unwrap();
+    let store = opened(&after(&disk, Loss::Everything), Options { archive: None, ..options_of(&to, None) }).unwrap();
+    store.check().expect("E18.14a");
+    assert_eq!(store.scrub(|_| ControlFlow::Break(())).unwrap().is_complete, false);
+}
+
+/// E18.14d: the rebuilt page has a change that was committed after the state that is being flushed.
+#[test]
+fn flush_finds_newer_change_in_rebuilt_page() {
+    let to = SimDisk::new();
+    let (disk, store, others) = many_pages(options_of(&to, None), 40);
+    let page = store.transact(|txn| page_of_records(txn, 4)).unwrap();
+    let cache = TestCache::new(0);
+    let keeper = store.keep_log_for(cache.clone());
+    let mix = |by| store.transact(|txn| cache.change(txn, &keeper, at(page, 1), by, Back::CommittedOnly)).unwrap();
+    let first = mix(1);
+    let flushed = |kept: &KeptRecord<'_>| {
+        mix(2);
+        evict(&store, page, &others);
+        flip_a_bit(&disk, page);
+        store.flush_record(kept)
+    };
+    let bytes = { let mut mixed = kept::Mixed::default(); mixed.mix(1); mixed.bytes() };
+    let kept = KeptRecord { at: at(page, 1), bytes: &bytes, since: first, version: first, committed: first };
+    flushed(&kept).expect("E18.14d");
+    let found = kept::in_page(&store, at(page, 1)).unwrap().0.unwrap();
+    assert_eq!(found.count, 2, "E18.14d: with the commit since");
+    cache.flush_all(&store).unwrap();
+    assert_eq!(kept::in_page(&store, at(page, 1)).unwrap().0.unwrap(), found);
+}
+
+/// A backup is copied from memory where home is damaged, and a free page of which a crash has punched a half is no damage.
+#[test]
+fn backup_copies_rebuilt_pages() {
+    let to = SimDisk::new();
+    let (disk, store, pages) = many_pages(options_of(&to, None), 40);
+    evict(&store, pages[4], &pages);
+    flip_a_bit(&disk, pages[4]);
+    let copy = SimDisk::new();
+    store.backup(&media(&copy), BackupOptions::default()).unwrap();
+    assert_eq!(store.pool().stats().pages_rebuilt, 1);
+    let restored = opened(&after(&copy, Loss::Everything), Options { archive: None, ..options_of(&to, None) }).unwrap();
+    restored.check().unwrap();
+    assert_eq!(read_number(&restored, at(pages[4], 0)).unwrap(), 4);
 }
 
 fn seeds() -> std::ops::Range<u64> {
