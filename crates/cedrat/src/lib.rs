@@ -47,8 +47,9 @@ pub mod txn {
         Finish, FixedRestore, FixedSet, FormatFixed, FormatFresh, FormatPage, HeuristicBranch, HeuristicOutcome,
         INLINE_LEN_MAX, InDoubt, LogicalUndo, OpenError, Opening, Operation, Options, Prepared, Progress, RecordId,
         RecoveryReport, Refused, Registry, Rehearsal, RestorePage, RestoreReport, RestoreTarget, Result, Savepoint,
-        SetRange, SlottedDelete, SlottedInsert, SlottedUpdate, SmallBytes, Store, SystemClock, Txn, TxnOptions, Undo,
-        Undone, VersionedDelete, VersionedInsert, VersionedUpdate, VersionedWithdraw, Vote,
+        ScrubOptions, ScrubProgress, ScrubReport, SetRange, SlottedDelete, SlottedInsert, SlottedUpdate, SmallBytes,
+        Store, SystemClock, Txn, TxnOptions, Undo, Undone, VersionedDelete, VersionedInsert, VersionedUpdate,
+        VersionedWithdraw, Vote,
     };
     #[doc(inline)]
     pub use cedrat_txn::{
@@ -147,6 +148,11 @@ pub fn backup(
 /// Returns options with an [archive](Options::archive) in this directory, which is created if it is missing.
 pub fn archived_in(directory: impl AsRef<Path>, options: Options) -> Options {
     Options { archive: Some(Arc::new(media::RealDisk::new(directory.as_ref()))), ..options }
+}
+
+/// Returns options with a [backup](Options::backup) from which damaged pages are rebuilt.
+pub fn rebuilt_from(backup: impl AsRef<Path>, options: Options) -> Options {
+    Options { backup: Some(Arc::new(media::RealDisk::new(backup.as_ref()))), ..options }
 }
 
 /// Restores a backup to a directory that is empty, or is created, with an archive if the target is later than the backup:

@@ -36,6 +36,7 @@ pub(crate) enum Command {
     Backup(Backup),
     Restore(Restore),
     Archive(Archive),
+    Scrub(Scrub),
     Log(Log),
     Resolve(Resolve),
     Objects(Objects),
@@ -124,6 +125,35 @@ pub(crate) struct Restore {
     /// Restore the last archived moment up to this time, such as 2026-11-28T21:14:07Z
     #[arg(long, value_name = "TIME", requires = "archive")]
     pub(crate) time: Option<Timestamp>,
+
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Read all pages of a store that no program has open, and rebuild damaged ones.
+///
+/// The store is recovered first. A damaged page is rebuilt from the archive, and from a backup if the archive does not have all
+/// of its records. A program that has the store open does the same itself, while transactions run: `Store::scrub`.
+///
+/// Exit code 0 if all pages are sound in the end; otherwise 1, with file and offset of each that is not.
+#[derive(Debug, Args)]
+pub(crate) struct Scrub {
+    /// The store's folder
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// The folder of the store's archive
+    #[arg(long, value_name = "DIR")]
+    pub(crate) archive: Option<PathBuf>,
+
+    /// The folder of a backup of the store, which the archive continues
+    #[arg(long, value_name = "DIR", requires = "archive")]
+    pub(crate) backup: Option<PathBuf>,
+
+    /// The number of bytes that are read in a second at most
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rate: Option<u64>,
 
     /// Print the result as one JSON object
     #[arg(long)]

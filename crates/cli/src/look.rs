@@ -36,7 +36,12 @@ pub(crate) fn is_directory(path: &Path) -> Outcome {
 
 /// Opens a store that is there, with its archive, whose log the store would release otherwise.
 pub(crate) fn open_to_change(directory: &Path, archive: Option<&Path>) -> Result<Store, Failure> {
-    let options = Options { create: false, ..Options::default() };
+    open_with(directory, archive, Options::default())
+}
+
+/// Opens a store as [`open_to_change`] does, with these options.
+pub(crate) fn open_with(directory: &Path, archive: Option<&Path>, options: Options) -> Result<Store, Failure> {
+    let options = Options { create: false, ..options };
     let options = match archive {
         Some(archive) => cedrat::archived_in(archive, options),
         None => options,

@@ -15,6 +15,7 @@ mod output;
 mod overlay;
 mod resolve;
 mod retry;
+mod scrub;
 mod threads;
 mod tour;
 mod verify;
@@ -52,6 +53,7 @@ fn run(command: Command) -> Outcome {
         Command::Backup(arguments) => backup::backup(&arguments),
         Command::Restore(arguments) => backup::restore(&arguments),
         Command::Archive(arguments) => archive::archive(&arguments),
+        Command::Scrub(arguments) => scrub::scrub(&arguments),
         Command::Log(arguments) => log::log(&arguments),
         Command::Resolve(arguments) => resolve::resolve(&arguments),
         Command::Objects(arguments) => objects::objects(&arguments),

@@ -102,7 +102,7 @@ impl Exclusive<'_> {
     ///
     /// It need not be before the redo point passes its records: until then it is damaged, and is rebuilt again after a crash.
     pub(crate) fn write_again(self) {
-        if self.recovery_lsn.load(Ordering::Relaxed) == 0 {
+        if self.recovery_lsn.load(Ordering::Relaxed) == 0 && !planted!("rebuilt_page_stays_in_memory") {
             // The last checkpoint before the store is closed writes it, too.
             self.recovery_lsn.store(self.pool.log.current_lsn().get().max(1), Ordering::SeqCst);
         }

@@ -11,18 +11,16 @@
 //! 4. The control file is written last. Without it the directory is refused as damaged.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cedrat_heap::HeapsCopy;
 use cedrat_media::Media;
-use cedrat_sync::{Arc, Condvar, Mutex, planted};
+use cedrat_sync::{Arc, Mutex, planted};
 use cedrat_wal::{Checkpoint, Control, CopyEnd, LogCopy, LogError, LogOffset, Lsn};
 
 use crate::error::{Error, Result};
+use crate::pace::Pace;
 use crate::store::{Inner, Store};
-
-/// Maximum time for which a backup that is too fast waits until it looks whether it has ended.
-const WAIT_MAX: Duration = Duration::from_millis(100);
 
 /// Options of a backup.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,8 +56,7 @@ struct Running {
     /// For each partition of the log, the offset from which on it is copied. No segment from it on is recycled: the first ones
     /// may hold no record that the checkpoint needs, but blocks are a chain.
     scan_from: Vec<LogOffset>,
-    is_ended: Mutex<bool>,
-    ended: Condvar,
+    pace: Pace,
 }
 
 impl Backups {
@@ -94,8 +91,7 @@ impl Backups {
         self.running.lock().retain(|backup| {
             let is_kept = backup.checkpoint.scan_lsn >= scan_lsn;
             if !is_kept {
-                *backup.is_ended.lock() = true;
-                backup.ended.notify_all();
+                backup.pace.end();
             }
             is_kept
         });
@@ -108,9 +104,7 @@ struct Backup<'s> {
     /// The content of the control file at the checkpoint.
     since: Control,
     running: Arc<Running>,
-    options: BackupOptions,
     bytes: u64,
-    began: Instant,
 }
 
 impl Store {
@@ -145,16 +139,16 @@ impl<'s> Backup<'s> {
         let (since, running) = inner.after_checkpoint(|| {
             let since = inner.log.control();
             let scan_from = since.partitions.iter().map(|partition| partition.scan_from).collect();
-            let (is_ended, ended) = (Mutex::new(false), Condvar::new());
-            let running = Arc::new(Running { checkpoint: since.checkpoint, scan_from, is_ended, ended });
+            let pace = Pace::new(options.bytes_per_second_max);
+            let running = Arc::new(Running { checkpoint: since.checkpoint, scan_from, pace });
             inner.backups.running.lock().push(Arc::clone(&running));
             (since, running)
         })?;
-        Ok(Backup { inner, since, running, options, bytes: 0, began: Instant::now() })
+        Ok(Backup { inner, since, running, bytes: 0 })
     }
 
     fn is_ended(&self) -> bool {
-        *self.running.is_ended.lock()
+        self.running.pace.is_ended()
     }
 
     fn copy(&mut self, to: &Arc<dyn Media>, log: LogCopy) -> Result<BackupReport> {
@@ -171,29 +165,15 @@ impl<'s> Backup<'s> {
             return Err(Error::BackupEnded { bytes: self.bytes });
         }
         log.complete()?;
-        Ok(BackupReport { up_to, bytes: self.bytes, pages, total: self.began.elapsed() })
+        Ok(BackupReport { up_to, bytes: self.bytes, pages, total: self.running.pace.began.elapsed() })
     }
 
     /// Counts bytes, waits if that was too fast, and refuses to go on when the backup or the store has ended, also while it
     /// waits.
     fn copied(&mut self, bytes: u64) -> io::Result<()> {
         self.bytes += bytes;
-        let due = match self.options.bytes_per_second_max {
-            0 => Duration::ZERO,
-            rate => Duration::try_from_secs_f64(self.bytes as f64 / rate as f64).unwrap_or(Duration::MAX),
-        };
-        let mut is_ended = self.running.is_ended.lock();
-        loop {
-            let is_stopped = self.inner.log.is_stopped() && !planted!("stopped_store_copied");
-            if *is_ended || is_stopped {
-                return Err(io::ErrorKind::Interrupted.into());
-            }
-            let left = due.saturating_sub(self.began.elapsed());
-            if left.is_zero() {
-                return Ok(());
-            }
-            self.running.ended.wait_for(&mut is_ended, left.min(WAIT_MAX));
-        }
+        let is_stopped = || self.inner.log.is_stopped() && !planted!("stopped_store_copied");
+        if self.running.pace.wait(self.bytes, is_stopped) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
     }
 }
 

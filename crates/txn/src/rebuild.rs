@@ -79,12 +79,22 @@ impl Backup {
 }
 
 fn foreign(found: &'static str) -> Error {
-    LogError::Foreign { file: CONTROL_FILE.into(), found, wanted: "a backup of this store, with an archive of all since" }.into()
+    LogError::Foreign {
+        file: CONTROL_FILE.into(),
+        found,
+        wanted: "a backup of this store, with an archive of all since",
+    }
+    .into()
 }
 
 impl Rebuilder {
     /// Opens the backup, if there is one.
-    pub(crate) fn open(to: &Arc<dyn Media>, log: &Log, backup: Option<&Arc<dyn Media>>, run_len: u64) -> Result<Rebuilder> {
+    pub(crate) fn open(
+        to: &Arc<dyn Media>,
+        log: &Log,
+        backup: Option<&Arc<dyn Media>>,
+        run_len: u64,
+    ) -> Result<Rebuilder> {
         let open = |media: &Arc<dyn Media>| {
             let found = Log::look(media)?;
             found.refuse_archive()?;
@@ -136,7 +146,7 @@ impl Rebuilder {
             let history = History { inner, archived, index };
             let since = self.backup.as_ref().map_or(Lsn::ZERO, Backup::redo_lsn);
             let (mut rebuilt, since) = match (history.formatted(page, since)?, &self.backup) {
-                (Some(lsn), _) if !planted!("formatted_page_from_backup") => (PageBuf::new(page), lsn),
+                (Some(lsn), _) => (PageBuf::new(page), lsn),
                 (_, Some(backup)) => (backup.page(page)?, since),
                 (None, None) if archived.first() <= Lsn::new(1) => (PageBuf::new(page), since),
                 _ => return Err(Error::NoImage { page, archived_from: archived.first() }),
@@ -171,7 +181,8 @@ impl History<'_> {
         let oldest = layers.find(|&layer| self.index.after(layer) < since).unwrap_or(self.index.layers() - 1);
         for layer in (0..=oldest).rev() {
             let positions = self.index.positions(layer, key.number())?;
-            let mut partitions: Vec<_> = positions.chunk_by(|a, b| a.partition == b.partition).map(<[_]>::iter).collect();
+            let mut partitions: Vec<_> =
+                positions.chunk_by(|a, b| a.partition == b.partition).map(<[_]>::iter).collect();
             let mut next = Vec::new();
             for partition in &mut partitions {
                 next.push(partition.next().map(|&at| self.archived.read(at)).transpose()?);

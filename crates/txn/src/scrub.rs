@@ -5,15 +5,23 @@
 
 use std::ops::ControlFlow;
 
-use cedrat_pages::{PageId, PoolError};
+use cedrat_pages::{PAGE_LEN, PageId, PoolError};
 use cedrat_wal::{LogError, Lsn};
 
 use crate::error::{Error, Result};
+use crate::pace::Pace;
 use crate::space::{GROUP_PAGES, used_from_map};
 use crate::store::Store;
 
 /// The number of pages between two calls of a scrub's observer.
 const PIECE_PAGES: usize = 256;
+
+/// Options of a scrub.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ScrubOptions {
+    /// The number of bytes of pages that are read in a second at most; 0: as many as possible.
+    pub bytes_per_second_max: u64,
+}
 
 /// The progress of a scrub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,11 +58,14 @@ impl Store {
     ///
     /// # Errors
     /// Damage of the log. The store stopped. Pages that could not be rebuilt are in the report.
-    pub fn scrub(&self, mut observe: impl FnMut(ScrubProgress) -> ControlFlow<()>) -> Result<ScrubReport> {
-        let pool = self.pool();
+    pub fn scrub(
+        &self,
+        options: ScrubOptions,
+        mut observe: impl FnMut(ScrubProgress) -> ControlFlow<()>,
+    ) -> Result<ScrubReport> {
+        let (pool, pace) = (self.pool(), Pace::new(options.bytes_per_second_max));
         let before = pool.stats().pages_rebuilt;
-        let mut report =
-            ScrubReport { pages: 0, log_records: 0, rebuilt: 0, damaged: Vec::new(), is_complete: false };
+        let mut report = ScrubReport { pages: 0, log_records: 0, rebuilt: 0, damaged: Vec::new(), is_complete: false };
         let of = pool.len_pages();
         'pages: for map in (0..of).step_by(GROUP_PAGES as usize).map(PageId::new) {
             let mut used = Vec::new();
@@ -69,6 +80,9 @@ impl Store {
                 }
                 report.pages += piece.len() as u64;
                 let up_to = piece.last().map_or(map.get(), |last| last.get() + 1);
+                if !pace.wait(report.pages * PAGE_LEN as u64, || self.log().is_stopped()) {
+                    self.inner.alive()?;
+                }
                 if observe(ScrubProgress { pages: report.pages, up_to, of }).is_break() {
                     break 'pages;
                 }

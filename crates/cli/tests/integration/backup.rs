@@ -90,3 +90,31 @@ fn closed_store_is_backed_up() {
     let refused = cedrat(&["backup", &place("store"), &place("copy")]);
     assert!(refused.status.code() == Some(1) && errors(&refused).contains("copying the store"), "{}", errors(&refused));
 }
+
+#[test]
+fn damaged_pages_are_rebuilt_by_scrub() {
+    let folder = tempfile::tempdir().expect("a folder");
+    with_archive(folder.path());
+    let place = |name: &str| text(&folder.path().join(name)).to_owned();
+    let (store, archive, backup) = (place("store"), place("archive"), place("backup"));
+    // Its log is not needed any more: redo would make pages from it.
+    let options = cedrat::archived_in(&archive, Options::default());
+    let opened = cedrat::open_with(&store, options, cedrat::registry()).expect("it opens");
+    opened.close().expect("it is not in use");
+    let pages = Path::new(&store).join("pages");
+    let mut bytes = std::fs::read(&pages).expect("it is there");
+    let used: Vec<usize> = (1..bytes.len() / 4096).filter(|page| bytes[page * 4096..][..4096] != [0; 4096]).collect();
+    assert!(used.len() >= 2, "{used:?}");
+    used.iter().for_each(|page| bytes[page * 4096 + 1000] ^= 4);
+    std::fs::write(&pages, bytes).expect("there is room");
+    let refused = cedrat(&["scrub", &store, "--rate", "1000000000"]);
+    assert!(refused.status.code() == Some(1) && errors(&refused).contains("byte 4096"), "{}", errors(&refused));
+    let arguments = ["scrub", &store, "--archive", &archive, "--backup", &backup, "--json"];
+    let report = json(&cedrat(&arguments));
+    let rebuilt = report["rebuilt"].as_array().expect("a list").len();
+    // The double-write area may have one.
+    assert!(report["ok"] == true && (1..=used.len()).contains(&rebuilt), "{report}");
+    assert_eq!(json(&cedrat(&arguments))["rebuilt"].as_array().map(Vec::len), Some(0), "they are sound at home");
+    assert!(printed(&cedrat(&["verify", &store])).contains("sound"));
+    assert_eq!(value_in(Path::new(&store)), Some(3));
+}

@@ -1,9 +1,11 @@
 //! Pages that are damaged at home are rebuilt from archive and backup when they are read.
 
 use cedrat_media::{Durability, Loss, Media, OpenMode, SimDisk};
-use cedrat_pages::{LayoutKind, PAGE_FILE, PAGE_LEN, PageId, PageRef};
+use cedrat_pages::{LayoutKind, PAGE_FILE, PAGE_LEN, PageId, PageRef, WriteBack};
 use cedrat_sync::{Arc, thread};
-use cedrat_txn::{BackupOptions, CATALOGUE, Commit, OpenError, Options, Prepared, Store, Vote, object_cache::*};
+use cedrat_txn::{
+    BackupOptions, CATALOGUE, Commit, OpenError, Options, Prepared, ScrubOptions, Store, Vote, object_cache::*,
+};
 use cedrat_wal::Lsn;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -76,13 +78,15 @@ fn opened(disk: &SimDisk, options: Options) -> Result<Store, OpenError> {
     Store::open(media(disk), options, common::registry().with(kept::register))
 }
 
-/// Returns what a page has apart from the fields that are set when it is written home.
-fn content(page: &PageRef<'_>) -> (Lsn, (LayoutKind, u64, Vec<u8>)) {
+/// What a page has apart from its LSN, and from the fields that are set when it is written home.
+type Content = (LayoutKind, u64, Vec<u8>);
+
+fn content(page: &PageRef<'_>) -> (Lsn, Content) {
     (page.lsn(), (page.kind(), page.layout_word(), page.body().to_vec()))
 }
 
 /// Returns the content of all pages in use.
-fn pages_of(store: &Store) -> BTreeMap<PageId, (Lsn, (LayoutKind, u64, Vec<u8>))> {
+fn pages_of(store: &Store) -> BTreeMap<PageId, (Lsn, Content)> {
     let in_use = store.pages_in_use().unwrap().into_iter().chain([PageId::new(0), CATALOGUE]);
     in_use.map(|page| (page, content(&store.read(page).unwrap()))).collect()
 }
@@ -180,7 +184,9 @@ impl World {
 
     fn prepare(&mut self, txn: cedrat_txn::Txn) {
         self.branches += 1;
-        let Vote::Prepared(prepared) = txn.prepare(&self.branches.to_le_bytes()).unwrap() else { panic!("it has changed") };
+        let Vote::Prepared(prepared) = txn.prepare(&self.branches.to_le_bytes()).unwrap() else {
+            panic!("it has changed")
+        };
         match self.random.below(3) {
             0 => prepared.rollback().unwrap(),
             1 => prepared.commit(Commit::Sync).map(drop).unwrap(),
@@ -244,7 +250,9 @@ impl World {
                 1 => Harm::Misdirected,
                 _ => Harm::Bit(self.random.below(PAGE_LEN as u64 * 8)),
             };
-            if self.random.below(share) == 0 && page.get() < harmed.len(harmed.open(PAGE_FILE, OpenMode::Read).unwrap()).unwrap() / PAGE_LEN as u64 {
+            if self.random.below(share) == 0
+                && page.get() < harmed.len(harmed.open(PAGE_FILE, OpenMode::Read).unwrap()).unwrap() / PAGE_LEN as u64
+            {
                 harm(&harmed, page, kind);
             }
         }
@@ -283,7 +291,7 @@ fn many_pages(options: Options, pages: i64) -> (SimDisk, Store, Vec<PageId>) {
 /// Reads other pages until this one is not in memory.
 fn evict(store: &Store, page: PageId, others: &[PageId]) {
     // Pages that differ from home are evicted last.
-    (0..2).for_each(|_| store.checkpoint().unwrap());
+    store.pool().write_back(WriteBack::Below(Lsn::MAX)).unwrap();
     while store.pool().is_resident(page) {
         others.iter().filter(|&&other| other != page).for_each(|&other| drop(store.read(other).unwrap()));
     }
@@ -342,12 +350,12 @@ fn page_without_image_is_refused() {
     assert!(error.contains("the archive begins at LSN") && error.contains("Options::backup"), "E18.14b: {error}");
     assert_eq!(read_number(&store, at(pages[8], 0)).unwrap(), 8);
     store.transact(|txn| txn.update(at(pages[8], 0), &Add { amount: 1 })).unwrap();
-    let report = store.scrub(|_| ControlFlow::Continue(())).unwrap();
+    let report = store.scrub(ScrubOptions::default(), |_| ControlFlow::Continue(())).unwrap();
     assert_eq!((report.damaged.len(), report.rebuilt, report.is_complete), (1, 0, true));
     assert!(report.damaged[0].to_string().contains(&format!("page {}", pages[7])), "{:?}", report.damaged);
 }
 
-/// The backup is of another store, or of another history of this one.
+/// E18.14c: the backup is of another store, or of another history of this one.
 #[test]
 fn page_of_other_backup_is_refused() {
     let to = SimDisk::new();
@@ -374,7 +382,7 @@ fn page_of_other_backup_is_refused() {
     assert!(opened.err().is_some_and(|error| error.to_string().contains("a backup of another store")), "E18.14c");
 }
 
-/// E18.13: a damaged file of the index is made again when it is read.
+/// E18.13b: a damaged file of the index is made again when it is read.
 #[test]
 fn damaged_index_is_made_again() {
     let to = SimDisk::new();
@@ -388,8 +396,19 @@ fn damaged_index_is_made_again() {
     }
     evict(&store, pages[3], &pages);
     flip_a_bit(&disk, pages[3]);
-    assert_eq!(read_number(&store, at(pages[3], 0)).unwrap(), 3, "E18.13");
+    assert_eq!(read_number(&store, at(pages[3], 0)).unwrap(), 3, "E18.13b");
     assert_eq!(store.pool().stats().pages_rebuilt, 2);
+}
+
+/// E18.14: its newest change is at home, and was not archived.
+#[test]
+fn page_is_rebuilt_with_newest_change() {
+    let to = SimDisk::new();
+    let (disk, store, pages) = many_pages(options_of(&to, None), 40);
+    store.transact(|txn| txn.update(at(pages[3], 0), &Add { amount: 100 })).unwrap();
+    evict(&store, pages[3], &pages);
+    flip_a_bit(&disk, pages[3]);
+    assert_eq!(read_number(&store, at(pages[3], 0)).unwrap(), 103, "E18.14");
 }
 
 /// A scrub finds damage that nobody has read, and writes pages home that are in memory.
@@ -403,7 +422,7 @@ fn scrub_mends_pages() {
     let harmed = [pages[2], pages[5], CATALOGUE, PageId::new(0)];
     harmed.iter().for_each(|&page| flip_a_bit(&disk, page));
     let mut last = 0;
-    let report = store.scrub(|progress| {
+    let report = store.scrub(ScrubOptions::default(), |progress| {
         last = progress.up_to;
         ControlFlow::Continue(())
     });
@@ -413,7 +432,7 @@ fn scrub_mends_pages() {
     store.close().unwrap();
     let store = opened(&after(&disk, Loss::Everything), Options { archive: None, ..options_of(&to, None) }).unwrap();
     store.check().expect("E18.14a");
-    assert_eq!(store.scrub(|_| ControlFlow::Break(())).unwrap().is_complete, false);
+    assert!(!store.scrub(ScrubOptions::default(), |_| ControlFlow::Break(())).unwrap().is_complete);
 }
 
 /// E18.14d: the rebuilt page has a change that was committed after the state that is being flushed.
@@ -432,7 +451,11 @@ fn flush_finds_newer_change_in_rebuilt_page() {
         flip_a_bit(&disk, page);
         store.flush_record(kept)
     };
-    let bytes = { let mut mixed = kept::Mixed::default(); mixed.mix(1); mixed.bytes() };
+    let bytes = {
+        let mut mixed = kept::Mixed::default();
+        mixed.mix(1);
+        mixed.bytes()
+    };
     let kept = KeptRecord { at: at(page, 1), bytes: &bytes, since: first, version: first, committed: first };
     flushed(&kept).expect("E18.14d");
     let found = kept::in_page(&store, at(page, 1)).unwrap().0.unwrap();
@@ -461,7 +484,7 @@ fn seeds() -> std::ops::Range<u64> {
     number("CEDRAT_ARCHIVE_SEEDS_FROM").unwrap_or(0)..number("CEDRAT_ARCHIVE_SEEDS").unwrap_or(20)
 }
 
-/// E18.14: whatever has changed a page, it is rebuilt as it was.
+/// E18.14, E18.14a: whatever has changed a page, it is rebuilt as it was, and is sound at home when the store is closed.
 #[test]
 fn random_pages_are_rebuilt() {
     for seed in seeds() {
