@@ -141,7 +141,9 @@ typedef struct cedrat_options {
                                     * conflicts, and more cache misses */
   const char *archive;             /* directory of the archive of the store's log, from which cedrat_restore restores; null: none.
                                     * Plain stores are CEDRAT_MISUSE in a store with an archive (docs/use/backup.md) */
-  uint64_t reserved[5];            /* zero */
+  const char *backup;              /* directory of a backup of the store, which the archive continues: damaged pages are rebuilt from
+                                    * it; null: pages are rebuilt if the archive has all of their records; not without an archive */
+  uint64_t reserved[4];            /* zero */
 } cedrat_options;
 
 /* Options of a heap, used when it is created. Begin with `cedrat_heap_options options = {0};`. */
@@ -247,6 +249,15 @@ typedef struct cedrat_backup_report {
   uint64_t reserved[5];
 } cedrat_backup_report;
 
+/* The result of a scrub. */
+typedef struct cedrat_scrub_report {
+  uint64_t pages;       /* in use, which were read */
+  uint64_t log_records; /* of the log, which were read */
+  uint64_t rebuilt;     /* damaged pages that were rebuilt meanwhile */
+  uint64_t damaged;     /* damaged pages that could not be rebuilt */
+  uint64_t reserved[4];
+} cedrat_scrub_report;
+
 /* The moment to which a backup is restored. Begin with `cedrat_restore_options options = {0};`: the newest one. */
 typedef struct cedrat_restore_options {
   uint64_t lsn;         /* not 0: the record with this LSN, and all before it */
@@ -337,6 +348,13 @@ cedrat_status cedrat_backup(cedrat_store *store, const char *directory, const ce
  * Errors: CEDRAT_MISUSE: the store was opened without an archive. CEDRAT_IO, CEDRAT_DAMAGED, CEDRAT_STOPPED: the archive is as it was, and
  * the message names the file. */
 cedrat_status cedrat_archive_extend(cedrat_store *store, uint64_t *lsn);
+
+/* Reads all pages in use and the log, and verifies them, while transactions run; at most so many bytes of pages in a second, 0: as many as
+ * possible. A damaged page is rebuilt from the archive, or written again if it is in memory. report may be null.
+ *
+ * Errors: CEDRAT_DAMAGED: a page could not be rebuilt, and the message names file and offset of the first one, with the reason; report is
+ * written. Or the log is damaged. CEDRAT_MISUSE: the store is volatile. CEDRAT_STOPPED, CEDRAT_IO. */
+cedrat_status cedrat_scrub(cedrat_store *store, uint64_t bytes_per_second_max, cedrat_scrub_report *report);
 
 /* Restores a backup to a directory that is empty, or is created: to its end if archive is null, else to the moment that options name, or
  * to the newest one of the archive. The backup may be the directory of any store that is not open. Both are only read. options and

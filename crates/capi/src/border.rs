@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use crate::opened::{HeapHandle, Opened, offset_in};
 use crate::options::{
-    BackupChoices, BackupReport, HeapChoices, RestoreChoices, Statistics, StoreChoices, Usage, given,
+    BackupChoices, BackupReport, HeapChoices, RestoreChoices, ScrubReport, Statistics, StoreChoices, Usage, given,
 };
 use crate::status::{Failure, NAMES, Result, Status};
 
@@ -309,7 +309,9 @@ pub(crate) unsafe extern "C" fn cedrat_open(
         let directory = if nowhere { "" } else { unsafe { text(directory, "directory")? } };
         // SAFETY: 1.
         let archive = options.archive.map(|archive| unsafe { text(archive.as_ptr(), "archive") }).transpose()?;
-        Opened::open(directory, archive, options)
+        // SAFETY: 1.
+        let backup = options.backup.map(|backup| unsafe { text(backup.as_ptr(), "backup") }).transpose()?;
+        Opened::open(directory, archive, backup, options)
     };
     // SAFETY: 1 and 4.
     unsafe { open_as(store, (message, message_len), "store", open) }
@@ -376,6 +378,28 @@ pub(crate) unsafe extern "C" fn cedrat_archive_extend(store: *const Opened, lsn:
     };
     // SAFETY: 2.
     unsafe { with_opened(store, extend) }
+}
+
+/// `cedrat_scrub`.
+///
+/// # Safety
+/// 1 and 2.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_scrub(
+    store: *const Opened,
+    bytes_per_second_max: u64,
+    report: *mut ScrubReport,
+) -> Status {
+    let scrub = |store: &Arc<Opened>| {
+        let (reported, first_damage) = store.scrub(bytes_per_second_max)?;
+        if !report.is_null() {
+            // SAFETY: 1.
+            unsafe { room(report, "report")? }.write(reported);
+        }
+        first_damage.map_or(Ok(()), Err)
+    };
+    // SAFETY: 2.
+    unsafe { with_opened(store, scrub) }
 }
 
 /// `cedrat_restore`.

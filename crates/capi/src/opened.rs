@@ -2,12 +2,13 @@
 
 use front::Store;
 use front::heap::{Commit, Error, Heap, Held, Memory};
-use front::txn::BackupOptions;
+use front::txn::{BackupOptions, ScrubOptions};
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::border::Handle;
-use crate::options::{BackupChoices, BackupReport, HeapChoices, Statistics, StoreChoices, Usage};
+use crate::options::{BackupChoices, BackupReport, HeapChoices, ScrubReport, Statistics, StoreChoices, Usage};
 use crate::status::{Failure, Result, Status};
 
 /// Type of a root that a C program has set, for readers of the heap in another language.
@@ -56,11 +57,22 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Opened {
-    /// Opens a store, with an archive in a directory if there is one.
-    pub(crate) fn open(directory: &str, archive: Option<&str>, choices: StoreChoices) -> Result<Arc<Opened>> {
+    /// Opens a store, with an archive in a directory if there is one, and a backup.
+    pub(crate) fn open(
+        directory: &str,
+        archive: Option<&str>,
+        backup: Option<&str>,
+        choices: StoreChoices,
+    ) -> Result<Arc<Opened>> {
         let mut options = choices.to_options()?;
+        if backup.is_some() && archive.is_none() {
+            return Err(Failure::new(Status::Options, "backup: pages are rebuilt from a backup and an archive"));
+        }
         if let Some(archive) = archive {
             options = front::archived_in(archive, options);
+        }
+        if let Some(backup) = backup {
+            options = front::rebuilt_from(backup, options);
         }
         let (memory, store) = if choices.volatile_memory != 0 {
             (Memory::volatile(options.memory)?, None)
@@ -211,6 +223,20 @@ impl Opened {
     /// Archives all that is durable now.
     pub(crate) fn extend_archive(&self) -> Result<u64> {
         Ok(self.store()?.extend_archive()?.get())
+    }
+
+    /// Reads all pages, and rebuilds damaged ones. Returns the first damage that is left, too.
+    pub(crate) fn scrub(&self, bytes_per_second_max: u64) -> Result<(ScrubReport, Option<Failure>)> {
+        let found = self.store()?.scrub(ScrubOptions { bytes_per_second_max }, |_| ControlFlow::Continue(()))?;
+        let damaged = found.damaged.len() as u64;
+        let report = ScrubReport {
+            pages: found.pages,
+            log_records: found.log_records,
+            rebuilt: found.rebuilt,
+            damaged,
+            ..ScrubReport::default()
+        };
+        Ok((report, found.damaged.into_iter().next().map(Failure::from)))
     }
 
     /// Runs a step of the transaction that allocates plain blocks.
@@ -427,7 +453,7 @@ mod tests {
 
     fn open(folder: &tempfile::TempDir) -> Arc<Opened> {
         let path = folder.path().to_str().expect("text");
-        Opened::open(path, None, StoreChoices { no_huge_pages: 1, no_background: 1, ..StoreChoices::default() })
+        Opened::open(path, None, None, StoreChoices { no_huge_pages: 1, no_background: 1, ..StoreChoices::default() })
             .expect("a store")
     }
 

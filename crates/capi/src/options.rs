@@ -31,7 +31,8 @@ pub(crate) struct StoreChoices {
     pub(crate) page_space_bytes: u64,
     pub(crate) stripes: u64,
     pub(crate) archive: Option<NonNull<c_char>>,
-    pub(crate) reserved: [u64; 5],
+    pub(crate) backup: Option<NonNull<c_char>>,
+    pub(crate) reserved: [u64; 4],
 }
 
 /// `cedrat_heap_options`.
@@ -70,6 +71,17 @@ impl BackupReport {
         let nanoseconds = u64::try_from(total.as_nanos()).unwrap_or(u64::MAX);
         BackupReport { up_to_lsn: up_to.get(), bytes, nanoseconds, ..BackupReport::default() }
     }
+}
+
+/// `cedrat_scrub_report`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct ScrubReport {
+    pub(crate) pages: u64,
+    pub(crate) log_records: u64,
+    pub(crate) rebuilt: u64,
+    pub(crate) damaged: u64,
+    pub(crate) reserved: [u64; 4],
 }
 
 /// `cedrat_restore_options`.

@@ -214,7 +214,10 @@ mod tests {
     fn damage_is_called_so() {
         let of = |error: PoolError| Failure::from(front::Error::from(error)).status;
         let (file, damage) = (String::from("pages"), Damaged::in_body(PageId::new(7), 0, "nonsense"));
-        assert_eq!(of(PoolError::Damaged { file: file.clone(), offset: 9, damage }), Status::Damaged);
+        assert_eq!(
+            of(PoolError::Damaged { file: file.clone(), offset: 9, damage, why_not_rebuilt: String::new() }),
+            Status::Damaged
+        );
         assert_eq!(of(PoolError::Foreign { file: file.clone(), offset: 9, what: "newer".into() }), Status::Damaged);
         assert_eq!(of(PoolError::DiskFull { file, pages: 9 }), Status::Io);
         assert_eq!(of(PoolError::Limit { pages: 9, limit: 8 }), Status::Limit);

@@ -132,6 +132,11 @@ impl Store {
             pool_options(&options).check()?;
             options.memory.check()?;
         }
+        if options.backup.is_some() && options.archive.is_none() {
+            return Err(Error::Misuse(
+                "Options::backup: pages are rebuilt from a backup and an archive; set Options::archive, too",
+            ));
+        }
         if !options.create && !names(&media)?.iter().any(|name| name == CONTROL_FILE) {
             // Checked before locking, which would leave its file behind (R2).
             return Err(LogError::Absent { file: CONTROL_FILE.into() }.into());

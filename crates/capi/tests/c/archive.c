@@ -7,13 +7,30 @@ static uint64_t *word_of(cedrat_heap *heap) {
   return (uint64_t *)((char *)cedrat_heap_address(heap) + cedrat_heap_first_offset(heap));
 }
 
-static cedrat_status open_archived(const char *directory, const char *archive, cedrat_store **store) {
+static cedrat_status open_archived(const char *directory, const char *archive, const char *backup, cedrat_store **store) {
   char message[300] = "";
   cedrat_options options = {0};
   options.no_huge_pages = 1;
   options.log_limit_bytes = 64 << 20;
   options.archive = archive;
+  options.backup = backup;
   return cedrat_open(directory, &options, store, message, sizeof message);
+}
+
+/* Changes a byte of the first pages. */
+static void harm_pages(const char *directory) {
+  char path[300];
+  FILE *file;
+  int page, byte;
+  CHECK(snprintf(path, sizeof path, "%s/pages", directory) < (int)sizeof path);
+  file = fopen(path, "r+b");
+  CHECK(file != NULL);
+  for (page = 0; page < 2; page++) {
+    CHECK(fseek(file, page * 4096L + 40, SEEK_SET) == 0);
+    byte = fgetc(file);
+    CHECK(byte != EOF && fseek(file, -1, SEEK_CUR) == 0 && fputc(byte ^ 1, file) != EOF);
+  }
+  CHECK(fclose(file) == 0);
 }
 
 static void set(cedrat_thread *self, cedrat_heap *heap, uint64_t value) {
@@ -60,13 +77,15 @@ int main(int count, char **arguments) {
   cedrat_thread *self;
   cedrat_restore_options options = {0};
   cedrat_backup_report report;
+  cedrat_scrub_report scrubbed;
   uint64_t lsn;
   size_t index;
   CHECK(count == 2);
   for (index = 0; index < PLACES; index++) {
     CHECK(snprintf(place[index], sizeof place[index], "%s.%d", arguments[1], (int)index) < (int)sizeof place[index]);
   }
-  OK(open_archived(arguments[1], place[ARCHIVE], &store));
+  IS(CEDRAT_OPTIONS, open_archived(arguments[1], NULL, place[BACKUP], &store));
+  OK(open_archived(arguments[1], place[ARCHIVE], NULL, &store));
   heap = create_heap(store, "words", 1 << 20, 0);
   refuses(store, heap);
   OK(cedrat_thread_create(store, &self));
@@ -77,6 +96,11 @@ int main(int count, char **arguments) {
   options.time_ms = (uint64_t)time(NULL) * 1000 + 5000;
   set(self, heap, 3);
   cedrat_thread_free(self);
+  OK(cedrat_close(store));
+  harm_pages(arguments[1]);
+  OK(open_archived(arguments[1], place[ARCHIVE], place[BACKUP], &store));
+  OK(cedrat_scrub(store, 1 << 30, &scrubbed));
+  CHECK(scrubbed.damaged == 0);
   OK(cedrat_close(store));
 
   OK(cedrat_restore(place[BACKUP], place[ARCHIVE], place[TIME], &options, NULL, NULL, 0));
@@ -94,7 +118,7 @@ int main(int count, char **arguments) {
 
   IS(CEDRAT_EXISTS, refused(place[BACKUP], place[ARCHIVE], place[NEWEST], 0, "heaps"));
   IS(CEDRAT_NULL, cedrat_restore(NULL, NULL, place[ALONE], NULL, NULL, NULL, 0));
-  IS(CEDRAT_MISUSE, open_archived(place[LSN], place[ARCHIVE], &other));
+  IS(CEDRAT_MISUSE, open_archived(place[LSN], place[ARCHIVE], NULL, &other));
   store = open_store(place[ALONE]);
   IS(CEDRAT_MISUSE, cedrat_archive_extend(store, NULL));
   OK(cedrat_close(store));
