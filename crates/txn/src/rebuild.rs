@@ -1,4 +1,4 @@
-//! Damaged pages, rebuilt from the archive and a backup while transactions run (Lemon §3.4; LLADD §3.3; E18.14).
+//! Damaged pages, rebuilt from the archive and a backup while transactions run (Lemon §3.4; LLADD §3.3; E18.17).
 //!
 //! 1. A page is rebuilt from its newest record that formats it, or else from the backup, or else, if the archive has all records of
 //!    the store, from nothing.

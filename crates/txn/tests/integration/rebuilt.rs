@@ -219,7 +219,7 @@ impl World {
         let loss = self.loss();
         self.disk = after(&self.disk, loss);
         self.to = after(&self.to, Loss::Everything);
-        self.store = opened(&self.disk, options_of(&self.to, self.backup.as_ref())).expect("E18.14");
+        self.store = opened(&self.disk, options_of(&self.to, self.backup.as_ref())).expect("E18.17");
         self.cache = TestCache::new(1);
         self.keeper = self.store.keep_log_for(self.cache.clone());
         for branch in self.store.in_doubt().unwrap() {
@@ -256,18 +256,18 @@ impl World {
                 harm(&harmed, page, kind);
             }
         }
-        let store = opened(&harmed, options_of(&archive, backup.as_ref())).expect("E18.14");
+        let store = opened(&harmed, options_of(&archive, backup.as_ref())).expect("E18.17");
         for (page, expected) in expected {
-            let found = store.read(page).unwrap_or_else(|error| panic!("E18.14: page {page}: {error}"));
+            let found = store.read(page).unwrap_or_else(|error| panic!("E18.17: page {page}: {error}"));
             let ((lsn, found), (expected_lsn, expected)) = (content(&found), expected);
             // A flush leaves the LSN of the commit, and redo that of the change.
-            assert!(lsn <= expected_lsn && found == expected, "E18.14: page {page}: {lsn} {expected_lsn}");
+            assert!(lsn <= expected_lsn && found == expected, "E18.17: page {page}: {lsn} {expected_lsn}");
         }
-        store.check().expect("E18.14");
+        store.check().expect("E18.17");
         // Without the archive, which nothing needs any more.
         store.close().unwrap();
         let options = Options { archive: None, backup: None, ..options_of(&archive, None) };
-        opened(&after(&harmed, Loss::Everything), options).unwrap().check().expect("E18.14a");
+        opened(&after(&harmed, Loss::Everything), options).unwrap().check().expect("E18.17a");
     }
 }
 
@@ -333,11 +333,11 @@ fn pages_are_rebuilt_while_threads_run() {
         }
     });
     let sum: i64 = pages.iter().map(|&page| read_number(&store, at(page, 0)).unwrap()).sum();
-    assert_eq!(sum, 59 * 60 / 2, "E18.14");
+    assert_eq!(sum, 59 * 60 / 2, "E18.17");
     store.check().unwrap();
 }
 
-/// E18.14b: the page alone is refused, with the reason why it was not rebuilt.
+/// E18.17b: the page alone is refused, with the reason why it was not rebuilt.
 #[test]
 fn page_without_image_is_refused() {
     let to = SimDisk::new();
@@ -347,7 +347,7 @@ fn page_without_image_is_refused() {
     let store = opened(&disk, options_of(&to, None)).unwrap();
     flip_a_bit(&disk, pages[7]);
     let error = store.read(pages[7]).map(drop).unwrap_err().to_string();
-    assert!(error.contains("the archive begins at LSN") && error.contains("Options::backup"), "E18.14b: {error}");
+    assert!(error.contains("the archive begins at LSN") && error.contains("Options::backup"), "E18.17b: {error}");
     assert_eq!(read_number(&store, at(pages[8], 0)).unwrap(), 8);
     store.transact(|txn| txn.update(at(pages[8], 0), &Add { amount: 1 })).unwrap();
     let report = store.scrub(ScrubOptions::default(), |_| ControlFlow::Continue(())).unwrap();
@@ -355,7 +355,7 @@ fn page_without_image_is_refused() {
     assert!(report.damaged[0].to_string().contains(&format!("page {}", pages[7])), "{:?}", report.damaged);
 }
 
-/// E18.14c: the backup is of another store, or of another history of this one.
+/// E18.17c: the backup is of another store, or of another history of this one.
 #[test]
 fn page_of_other_backup_is_refused() {
     let to = SimDisk::new();
@@ -373,16 +373,16 @@ fn page_of_other_backup_is_refused() {
     flip_a_bit(&disk, pages[3]);
     let store = opened(&disk, options_of(&after(&to, Loss::Everything), Some(&backup))).unwrap();
     let error = store.read(pages[3]).map(drop).unwrap_err().to_string();
-    assert!(error.contains("a backup that the archive does not continue"), "E18.14c: {error}");
+    assert!(error.contains("a backup that the archive does not continue"), "E18.17c: {error}");
     let mut options = Options { archive: None, ..options_of(&to, None) };
     options.log.store = Some([7; 16]);
     let (foreign, foreign_store, _) = many_pages(options, 4);
     drop(foreign_store);
     let opened = opened(&after(&disk, Loss::Everything), options_of(&SimDisk::new(), Some(&foreign)));
-    assert!(opened.err().is_some_and(|error| error.to_string().contains("a backup of another store")), "E18.14c");
+    assert!(opened.err().is_some_and(|error| error.to_string().contains("a backup of another store")), "E18.17c");
 }
 
-/// E18.13b: a damaged file of the index is made again when it is read.
+/// E18.16b: a damaged file of the index is made again when it is read.
 #[test]
 fn damaged_index_is_made_again() {
     let to = SimDisk::new();
@@ -396,11 +396,11 @@ fn damaged_index_is_made_again() {
     }
     evict(&store, pages[3], &pages);
     flip_a_bit(&disk, pages[3]);
-    assert_eq!(read_number(&store, at(pages[3], 0)).unwrap(), 3, "E18.13b");
+    assert_eq!(read_number(&store, at(pages[3], 0)).unwrap(), 3, "E18.16b");
     assert_eq!(store.pool().stats().pages_rebuilt, 2);
 }
 
-/// E18.14: its newest change is at home, and was not archived.
+/// E18.17: its newest change is at home, and was not archived.
 #[test]
 fn page_is_rebuilt_with_newest_change() {
     let to = SimDisk::new();
@@ -408,7 +408,7 @@ fn page_is_rebuilt_with_newest_change() {
     store.transact(|txn| txn.update(at(pages[3], 0), &Add { amount: 100 })).unwrap();
     evict(&store, pages[3], &pages);
     flip_a_bit(&disk, pages[3]);
-    assert_eq!(read_number(&store, at(pages[3], 0)).unwrap(), 103, "E18.14");
+    assert_eq!(read_number(&store, at(pages[3], 0)).unwrap(), 103, "E18.17");
 }
 
 /// A scrub finds damage that nobody has read, and writes pages home that are in memory.
@@ -431,11 +431,11 @@ fn scrub_mends_pages() {
     assert!((1..=4).contains(&report.rebuilt) && last >= 41 && report.pages >= 42, "{report:?}");
     store.close().unwrap();
     let store = opened(&after(&disk, Loss::Everything), Options { archive: None, ..options_of(&to, None) }).unwrap();
-    store.check().expect("E18.14a");
+    store.check().expect("E18.17a");
     assert!(!store.scrub(ScrubOptions::default(), |_| ControlFlow::Break(())).unwrap().is_complete);
 }
 
-/// E18.14d: the rebuilt page has a change that was committed after the state that is being flushed.
+/// E18.17d: the rebuilt page has a change that was committed after the state that is being flushed.
 #[test]
 fn flush_finds_newer_change_in_rebuilt_page() {
     let to = SimDisk::new();
@@ -457,9 +457,9 @@ fn flush_finds_newer_change_in_rebuilt_page() {
         mixed.bytes()
     };
     let kept = KeptRecord { at: at(page, 1), bytes: &bytes, since: first, version: first, committed: first };
-    flushed(&kept).expect("E18.14d");
+    flushed(&kept).expect("E18.17d");
     let found = kept::in_page(&store, at(page, 1)).unwrap().0.unwrap();
-    assert_eq!(found.count, 2, "E18.14d: with the commit since");
+    assert_eq!(found.count, 2, "E18.17d: with the commit since");
     cache.flush_all(&store).unwrap();
     assert_eq!(kept::in_page(&store, at(page, 1)).unwrap().0.unwrap(), found);
 }
@@ -484,7 +484,7 @@ fn seeds() -> std::ops::Range<u64> {
     number("CEDRAT_ARCHIVE_SEEDS_FROM").unwrap_or(0)..number("CEDRAT_ARCHIVE_SEEDS").unwrap_or(20)
 }
 
-/// E18.14, E18.14a: whatever has changed a page, it is rebuilt as it was, and is sound at home when the store is closed.
+/// E18.17, E18.17a: whatever has changed a page, it is rebuilt as it was, and is sound at home when the store is closed.
 #[test]
 fn random_pages_are_rebuilt() {
     for seed in seeds() {

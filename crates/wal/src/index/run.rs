@@ -390,7 +390,7 @@ mod tests {
         });
     }
 
-    /// E18.13b: a damaged byte anywhere is noticed, when the run is found or when the block is read.
+    /// E18.16b: a damaged byte anywhere is noticed, when the run is found or when the block is read.
     #[test]
     fn damaged_run_is_noticed() {
         explore(1, 1, || {
@@ -405,7 +405,7 @@ mod tests {
                 write_all_at(&*media, run.file, at, &[byte[0] ^ 1], Durability::Volatile).expect("the disk works");
                 let (found, ..) = find(&media, &[5; 16], 2).expect("the disk works");
                 let is_read = found.first().map(|run| run.read(&*media, 0, run.blocks(), &mut |_| ()));
-                assert!(is_read.is_none_or(|read| read.is_err()), "E18.13b: byte {at}");
+                assert!(is_read.is_none_or(|read| read.is_err()), "E18.16b: byte {at}");
                 write_all_at(&*media, run.file, at, &byte, Durability::Volatile).expect("the disk works");
             }
         });

@@ -88,37 +88,37 @@ impl World {
 
     fn open_archive(&mut self) {
         self.archive = LogArchive::open(&media(&self.to), &self.log).expect("E18.9");
-        self.index = RecordIndex::open(&media(&self.to), &self.archive.archived(), RUN_LEN).expect("E18.13");
+        self.index = RecordIndex::open(&media(&self.to), &self.archive.archived(), RUN_LEN).expect("E18.16");
     }
 
     /// Indexes the archive by two keys of each record, and compares the entries with the records. Perhaps power fails meanwhile.
     fn index(&mut self) {
         let archived = self.archive.archived();
         let before = self.to.journal_len();
-        self.index.catch_up(&archived, &mut keys).expect("E18.13");
+        self.index.catch_up(&archived, &mut keys).expect("E18.16");
         if self.random.one_in(3) {
             let at = self.point(before, self.to.journal_len());
             let loss = self.loss();
             self.to = self.to.journal().crash(at, loss);
             self.open_archive();
-            self.index.catch_up(&self.archive.archived(), &mut keys).expect("E18.13");
+            self.index.catch_up(&self.archive.archived(), &mut keys).expect("E18.16");
         }
         assert_eq!(self.index.up_to(), archived.up_to());
         for key in [self.random.below(KEYS), OTHER_KEY + self.random.below(KEYS)] {
             let mut found = Vec::new();
             for layer in 0..self.index.layers() {
-                let positions = self.index.positions(layer, key).expect("E18.13");
-                let records = positions.into_iter().map(|at| archived.read(at).expect("E18.13"));
+                let positions = self.index.positions(layer, key).expect("E18.16");
+                let records = positions.into_iter().map(|at| archived.read(at).expect("E18.16"));
                 let mut lsns: Vec<u64> = records.map(|record| record.lsn.get()).collect();
                 lsns.sort_unstable();
                 let after = self.index.after(layer).get();
-                assert!(lsns.first().is_none_or(|&first| after < first), "E18.13: {lsns:?} {after}");
+                assert!(lsns.first().is_none_or(|&first| after < first), "E18.16: {lsns:?} {after}");
                 found.splice(0..0, lsns);
             }
             let is_indexed = |&&lsn: &&u64| (archived.first()..=archived.up_to()).contains(&Lsn::new(lsn));
             let has_key = |&&lsn: &&u64| lsn % KEYS == key || OTHER_KEY + lsn / 8 % KEYS == key;
             let expected: Vec<u64> = self.records.iter().filter(is_indexed).filter(has_key).copied().collect();
-            assert_eq!(found, expected, "E18.13: key {key}");
+            assert_eq!(found, expected, "E18.16: key {key}");
         }
     }
 
