@@ -268,7 +268,9 @@ typedef struct cedrat_statistics {
                                          * full; cedrat_get_checkpoint_failure returns the reason */
   uint64_t refused_threads;             /* threads that the system has refused to the opening: the store works without them,
                                          * and transactions do their work */
-  uint64_t reserved[6];
+  uint64_t archive_waits_since_ms;      /* time since when the store waits for the disk of its archive, in milliseconds since 1970
+                                         * (UTC); 0: it does not. A time long ago: the disk does not answer */
+  uint64_t reserved[5];
 } cedrat_statistics;
 
 /* Use of a heap's space. */

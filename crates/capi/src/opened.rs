@@ -5,6 +5,7 @@ use front::heap::{Commit, Error, Heap, Held, Memory};
 use front::txn::BackupOptions;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::UNIX_EPOCH;
 
 use crate::border::Handle;
 use crate::options::{BackupChoices, BackupReport, HeapChoices, Statistics, StoreChoices, Usage};
@@ -162,7 +163,11 @@ impl Opened {
             created: u64::from(report.created),
             checkpoint_failed: u64::from(store.checkpoint_failure().is_some()),
             refused_threads: report.refused_threads.len() as u64,
-            reserved: [0; 6],
+            archive_waits_since_ms: store
+                .archive_status()
+                .and_then(|status| status.waits_since)
+                .map_or(0, |since| since.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)),
+            reserved: [0; 5],
         }
     }
 

@@ -81,6 +81,13 @@ pub enum Error {
         /// The time.
         time: SystemTime,
     },
+    /// A call of the archive's medium has panicked while the archive was extended: it is not extended any more. The store goes on until
+    /// its log is full.
+    #[error("the medium of the archive panicked: {message}; open the store again to extend the archive")]
+    ArchivePanicked {
+        /// The message of the panic.
+        message: String,
+    },
     /// This transaction was rolled back because it ran longer than
     /// [`Options::txn_time_limit`](crate::Options::txn_time_limit). Run it again, in less time.
     #[error(

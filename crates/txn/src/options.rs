@@ -68,6 +68,9 @@ pub struct Options {
     pub archive: Option<Arc<dyn Media>>,
     /// The time between two extensions of the archive by the store's own thread.
     pub archive_period: Duration,
+    /// Maximum time for which a checkpoint waits for the disk of the archive, if the store has [threads](Options::background). After
+    /// that it goes on without, and a full log refuses transactions with that reason, until the disk answers.
+    pub archive_wait_max: Duration,
     /// Further options of the log. Fields that exist here are overwritten.
     pub log: LogOptions,
     /// Options of the transactional memory of heaps.
@@ -134,6 +137,7 @@ impl Default for Options {
             progress: None,
             archive: None,
             archive_period: Duration::from_secs(1),
+            archive_wait_max: Duration::from_secs(10),
             log,
             memory: MemoryOptions::default(),
             pool: PoolOptions::default(),
@@ -165,6 +169,7 @@ impl Clone for Options {
             progress: self.progress.clone(),
             archive: self.archive.clone(),
             archive_period: self.archive_period,
+            archive_wait_max: self.archive_wait_max,
             log: self.log.clone(),
             memory: self.memory.clone(),
             pool: self.pool.clone(),

@@ -496,7 +496,7 @@ impl Inner {
         }
         let next_txn = Arc::new(AtomicU64::new(next_txn.max(1)));
         let memory = heaps.open(log.clone(), Arc::clone(&next_txn))?;
-        let archive = options.archive.as_ref().map(|to| Archive::open(to, &log, &memory)).transpose()?;
+        let archive = options.archive.as_ref().map(|to| Archive::open(to, &log, &memory, options)).transpose()?;
         Ok(Inner {
             memory,
             body_len_max: log.body_len_max(),

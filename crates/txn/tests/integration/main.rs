@@ -1,6 +1,7 @@
 //! Tests of transactions through the public interface: one program, because to link one takes longer than most tests. A
 //! test that limits or measures its process is a program of its own, beside this directory.
 
+mod archive_disks;
 mod archives;
 mod archives_random;
 mod backups;
