@@ -340,6 +340,14 @@ cedrat_status cedrat_backup(cedrat_store *store, const char *directory, const ce
  * the message names the file. */
 cedrat_status cedrat_archive_extend(cedrat_store *store, uint64_t *lsn);
 
+/* Lets the archive forget what restores of a backup, and of younger ones, do not need: older backups are not restored with it any more. If
+ * first_lsn is not null, *first_lsn becomes the first LSN that the archive keeps. The archive is read before that, while transactions run.
+ *
+ * Errors: CEDRAT_MISUSE: the store was opened without an archive; the archive does not reach the backup any more, or does not have its end
+ * yet; or the backup is of another store or history. CEDRAT_UNKNOWN: the backup is missing. CEDRAT_IN_USE: it is an open store.
+ * CEDRAT_IO, CEDRAT_DAMAGED, CEDRAT_STOPPED: the archive has its old beginning or the new one, and the message names the file. */
+cedrat_status cedrat_archive_forget(cedrat_store *store, const char *backup, uint64_t *first_lsn);
+
 /* Restores a backup to a directory that is empty, or is created: to its end if archive is null, else to the moment that options name, or
  * to the newest one of the archive. The backup may be the directory of any store that is not open. Both are only read. options and
  * report may be null.

@@ -218,6 +218,10 @@ impl Opened {
         Ok(self.store()?.extend_archive()?.get())
     }
 
+    pub(crate) fn forget_archive(&self, backup: &str) -> Result<u64> {
+        Ok(front::forget_before_backup(self.store()?, backup)?.get())
+    }
+
     /// Runs a step of the transaction that allocates plain blocks.
     fn plainly<T>(&self, step: impl FnOnce(&mut Plain) -> Result<T, Error>) -> Result<T> {
         let mut plain = self.no_backup()?;

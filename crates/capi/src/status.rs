@@ -175,6 +175,8 @@ fn of_log(error: &LogError) -> Status {
         LogError::Foreign { .. }
         | LogError::Truncated { .. }
         | LogError::ArchiveGap { .. }
+        | LogError::ArchiveBeginsLater { .. }
+        | LogError::NotArchived { .. }
         | LogError::Unreachable { .. } => Status::Misuse,
         _ => Status::Io,
     }

@@ -130,7 +130,10 @@ pub(crate) struct Restore {
     pub(crate) json: bool,
 }
 
-/// Print which records and which moments an archive has.
+/// Print which records and which moments an archive has, or let it forget the oldest.
+///
+/// An archive grows until it forgets what its backups do not need any more. No store may have it open
+/// meanwhile: a program lets its own archive forget with `Store::forget_archive`, `cedrat_archive_forget`.
 ///
 /// Exit code 0 if its control file, blocks and moments are whole; otherwise 1, with file and offset.
 /// Records are verified by `cedrat restore`.
@@ -143,6 +146,18 @@ pub(crate) struct Archive {
     /// List all moments
     #[arg(long)]
     pub(crate) moments: bool,
+
+    /// Forget what restores of this backup, and of younger ones, do not need
+    #[arg(long, value_name = "BACKUP", group = "before")]
+    pub(crate) forget_before: Option<PathBuf>,
+
+    /// Forget the records before this LSN; backups that need them are not restored with the archive any more
+    #[arg(long, value_name = "LSN", group = "before")]
+    pub(crate) forget_before_lsn: Option<u64>,
+
+    /// Forget what is before the last moment up to this time, such as 2026-11-28T21:14:07Z
+    #[arg(long, value_name = "TIME", group = "before")]
+    pub(crate) forget_before_time: Option<Timestamp>,
 
     /// Print the result as one JSON object
     #[arg(long)]

@@ -17,10 +17,11 @@ use cedrat_media::Media;
 use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::thread::{Builder, JoinHandle, ThreadId};
 use cedrat_sync::{Arc, Condvar, Mutex, planted};
-use cedrat_wal::{Log, LogArchive, LogOffset, Lsn};
+use cedrat_wal::{ArchivePoint, FoundArchive, Log, LogArchive, LogError, LogOffset, Lsn};
 
 use crate::error::{Error, Result};
 use crate::options::Options;
+use crate::restore;
 use crate::store::{Inner, Store};
 
 /// Minimum time between two extensions by the archiver thread.
@@ -39,10 +40,47 @@ pub struct ArchiveStatus {
     pub waits_since: Option<SystemTime>,
 }
 
+/// The first thing that an archive keeps.
+#[derive(Clone, Copy, Debug)]
+pub enum ForgetBefore<'a> {
+    /// The log that restores of this backup, which is only read, and of younger ones need.
+    Backup(&'a Arc<dyn Media>),
+    /// The record with this LSN. Backups that need older ones are not restored with the archive any more.
+    Lsn(Lsn),
+    /// The last moment up to this time, as that of an LSN.
+    Time(SystemTime),
+}
+
+/// Lets an archive forget what is before a backup or moment, and returns the first LSN that it keeps. No store has it open.
+///
+/// # Errors
+/// As those of [`Store::forget_archive`]; [`LogError::InUse`] if a store has it open.
+pub fn forget_archive(archive: &Arc<dyn Media>, before: ForgetBefore<'_>) -> Result<Lsn> {
+    let point = point(archive, before)?;
+    let mut archive = LogArchive::open_alone(archive)?;
+    archive.forget(&point)?;
+    Ok(archive.begins())
+}
+
+/// Returns the point of an archive up to which it may forget everything.
+fn point(archive: &Arc<dyn Media>, before: ForgetBefore<'_>) -> Result<ArchivePoint> {
+    let found = FoundArchive::look(archive)?;
+    let lsn = match before {
+        ForgetBefore::Backup(backup) => {
+            let (_not_open, backup) = restore::look(backup)?;
+            return Ok(found.point_of_backup(&backup)?);
+        }
+        ForgetBefore::Lsn(lsn) => lsn,
+        ForgetBefore::Time(time) => found.moment_at(time).ok_or(Error::NoSuchMoment { time })?.up_to,
+    };
+    Ok(found.point_at(lsn)?)
+}
+
 /// The archive of an open store.
 #[derive(Debug)]
 pub(crate) struct Archive {
     archive: Mutex<LogArchive>,
+    archive_disk: Arc<dyn Media>,
     progress: Mutex<Progress>,
     /// An attempt has ended or is requested, or the archiver ends.
     changed: Condvar,
@@ -124,6 +162,7 @@ impl Archive {
         };
         Ok(Archive {
             archive: Mutex::new(archive),
+            archive_disk: Arc::clone(to),
             progress: Mutex::new(progress),
             changed: Condvar::new(),
             wait_max: options.archive_wait_max,
@@ -137,35 +176,49 @@ impl Archive {
     }
 
     fn extend_locked(&self, archive: &mut LogArchive, log: &Log, memory: &Memory) -> Result<Lsn> {
-        self.begin_attempt()?;
-        let extended = catch_unwind(AssertUnwindSafe(|| archive.extend(log, || memory.describe())));
+        let extended = self.attempt(archive, true, |archive| archive.extend(log, || memory.describe()));
         let mut progress = self.progress.lock();
-        (progress.is_running, progress.ended) = (false, progress.ended + 1);
-        let extended = match extended {
-            Ok(extended) => extended.map_err(Error::from),
-            Err(panic) if planted!("panicked_archive_forgotten") => resume_unwind(panic),
-            Err(panic) => {
-                let message = progress.panic.insert(message_of(&*panic)).clone();
-                Err(Error::ArchivePanicked { message })
-            }
-        };
         // A failure of the log itself is reported by the store.
         progress.status.failure = extended.as_ref().err().map(|error| format!("the archive was not extended: {error}"));
         progress.status.up_to = archive.up_to();
         progress.kept_from = archive.kept_from();
+        (progress.is_running, progress.ended) = (false, progress.ended + 1);
         progress.wait_ends();
         self.changed.notify_all();
         extended
     }
 
-    fn begin_attempt(&self) -> Result<()> {
+    /// Forgets what is not needed from a backup or moment on, and returns the first LSN that the archive keeps.
+    fn forget(&self, before: ForgetBefore<'_>) -> Result<Lsn> {
+        let point = point(&self.archive_disk, before)?;
+        let archive = &mut *self.archive.lock();
+        let forgotten = self.attempt(archive, false, |archive| archive.forget(&point));
+        self.progress.lock().wait_ends();
+        forgotten.map(|()| archive.begins())
+    }
+
+    /// Runs an attempt to extend the archive, or another change of it, and catches a panic.
+    fn attempt<T>(
+        &self,
+        archive: &mut LogArchive,
+        is_extension: bool,
+        work: impl FnOnce(&mut LogArchive) -> std::result::Result<T, LogError>,
+    ) -> Result<T> {
         let mut progress = self.progress.lock();
         if let Some(message) = &progress.panic {
             return Err(Error::ArchivePanicked { message: message.clone() });
         }
-        progress.is_running = true;
+        progress.is_running |= is_extension;
         progress.wait_begins();
-        Ok(())
+        drop(progress);
+        match catch_unwind(AssertUnwindSafe(|| work(archive))) {
+            Ok(done) => Ok(done?),
+            Err(panic) if planted!("panicked_archive_forgotten") => resume_unwind(panic),
+            Err(panic) => {
+                let message = self.progress.lock().panic.insert(message_of(&*panic)).clone();
+                Err(Error::ArchivePanicked { message })
+            }
+        }
     }
 
     /// Extends the archive as [`extend`](Archive::extend) does, for a checkpoint: by the archiver, if there is one. A failure is recorded.
@@ -273,9 +326,25 @@ impl Store {
     /// # Errors
     /// [`Error::Misuse`] without an archive. Errors of its disk: the archive is as it was, and the store goes on.
     pub fn extend_archive(&self) -> Result<Lsn> {
+        self.archive()?.extend(&self.inner.log, &self.inner.memory)
+    }
+
+    /// Lets the archive forget what is before a backup or moment, and returns the first LSN that it keeps. Reads the archive before
+    /// that; transactions and extensions of the archive go on meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] without an archive. [`Error::Log`] with [`LogError::ArchiveBeginsLater`]: the archive does not reach the backup
+    /// any more; with [`LogError::NotArchived`]: it ends before the backup or the LSN; with [`LogError::Foreign`]: it is not of the
+    /// backup's history. [`Error::NoSuchMoment`]. Damage of archive or backup: nothing is forgotten. Errors of the disk: the archive has
+    /// its old beginning or the new one, and the next call tries again.
+    pub fn forget_archive(&self, before: ForgetBefore<'_>) -> Result<Lsn> {
+        self.archive()?.forget(before)
+    }
+
+    fn archive(&self) -> Result<&Archive> {
         self.inner.alive_here()?;
         let without = "the store was opened without an archive: set Options::archive";
-        self.inner.archive.as_ref().ok_or(Error::Misuse(without))?.extend(&self.inner.log, &self.inner.memory)
+        self.inner.archive.as_ref().ok_or(Error::Misuse(without))
     }
 }
 

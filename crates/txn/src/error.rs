@@ -72,9 +72,10 @@ pub enum Error {
         /// The number of bytes of pages and heaps that were copied.
         bytes: u64,
     },
-    /// The archive has no moment up to the time to which a backup was to be restored, or there is no archive.
+    /// The archive has no moment up to the time to which a backup was to be restored, or before which it was to forget everything; or
+    /// there is no archive.
     #[error(
-        "cannot restore to {} s after 1970 (UTC): there is no archive, or it begins later; choose a later time, or an older archive",
+        "no moment up to {} s after 1970 (UTC): there is no archive, or it begins later; choose a later time, or an older archive",
         time.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs()
     )]
     NoSuchMoment {

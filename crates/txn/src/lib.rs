@@ -63,7 +63,7 @@ mod transaction;
 mod undo;
 mod update;
 
-pub use archive::ArchiveStatus;
+pub use archive::{ArchiveStatus, ForgetBefore, forget_archive};
 pub use backup::{BackupOptions, BackupReport};
 pub use body::CARRIED;
 pub use branch::BRANCH_ID_LEN_MAX;

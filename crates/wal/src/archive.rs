@@ -10,6 +10,7 @@
 //! 5. A log continues where its last opening has ended, and keeps all blocks that were durable then. A log that lacks the newest
 //!    archived blocks, or has others in their place, was restored from an older copy: its history is another one, and needs another
 //!    archive.
+//! 6. An archive forgets its beginning only on request ([`LogArchive::forget`]).
 
 use cedrat_media::{Durability, FileId, LockGuard, Media, OpenMode, write_all_at};
 use cedrat_sync::{Arc, planted};
@@ -23,6 +24,7 @@ use crate::control::{CONTROL_FILE, Control, ControlFile};
 use crate::copy::{BlocksToCopy, Limits, are_same, refuse_other_files};
 use crate::entries::{DirectoryLock, LOCK_FILE, lock};
 use crate::epoch::{Epoch, Epochs};
+use crate::forget::newest_segment;
 use crate::log::Log;
 use crate::look;
 use crate::moments::{MOMENTS_FILE, Moment, Moments, descriptions_around};
@@ -34,22 +36,29 @@ use crate::{LogError, LogOffset, Lsn, PartitionId};
 /// An archive of a log, open for more.
 #[derive(Debug)]
 pub struct LogArchive {
-    to: Arc<dyn Media>,
+    pub(crate) to: Arc<dyn Media>,
     file: ControlFile,
-    control: Control,
-    moments: Moments,
+    pub(crate) control: Control,
+    pub(crate) moments: Moments,
     /// Segment files, by partition and sequence number.
-    segments: BTreeMap<(PartitionId, u64), FileId>,
+    pub(crate) segments: BTreeMap<(PartitionId, u64), ArchivedSegment>,
     /// The number of the next segment file.
     next: u32,
     _lock: (DirectoryLock, Option<LockGuard>),
+}
+
+/// A segment file of an archive.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ArchivedSegment {
+    file: FileId,
+    pub(crate) number: u32,
 }
 
 /// An archive as it was when it was read.
 #[derive(Debug)]
 pub struct FoundArchive {
     pub(crate) found: Found,
-    moments: Vec<Moment>,
+    pub(crate) moments: Vec<Moment>,
 }
 
 impl LogArchive {
@@ -66,7 +75,8 @@ impl LogArchive {
             Err(LogError::Absent { .. }) => return LogArchive::begin(to, lock, now),
             opened => opened?,
         };
-        let of_other = |found, wanted| Err(LogError::Foreign { file: file.path(&**to), found, wanted });
+        let path = file.path(&**to);
+        let of_other = |found, wanted| Err(LogError::Foreign { file: path.clone(), found, wanted });
         if control.store != now.store || control.segment_len != now.segment_len {
             return of_other("the archive of another store", "an archive of this one");
         }
@@ -75,26 +85,13 @@ impl LogArchive {
                 return Err(LogError::ArchiveGap { partition: index as u16, offset: known.durable_below });
             }
         }
-        // The bytes that were read may be in a cache that a power failure clears; the log is recycled for them (R6).
-        file.settle(&**to, &control)?;
-        let (moments, _) = Moments::open(&**to, moments_end(&control), OpenMode::ReadWrite)?;
-        let (in_use, files) = look::files(&**to, &control, OpenMode::ReadWrite)?;
-        let reader = look::reader(to, &control, in_use, Faults::default());
-        let is_continued = may_follow(&control, &now.epochs, log) && has_same_blocks(&reader, &control, log)?;
+        let (mut archive, reader) = LogArchive::opened(to, file, control, lock)?;
+        let control = &archive.control;
+        let is_continued = may_follow(control, &now.epochs, log) && has_same_blocks(&reader, control, log)?;
         if !is_continued && !planted!("other_future_archived") {
             return of_other("the archive of another history of this store", "the archive of this one");
         }
-        let epochs = merge_epochs(&control, &now.epochs)?;
-        let mut segments = BTreeMap::new();
-        let mut next = files.unready.iter().max().map_or(0, |number| number + 1);
-        for (index, in_use) in reader.in_use.iter().enumerate() {
-            for (&sequence, slot) in in_use.read().iter() {
-                segments.insert((PartitionId(index as u16), sequence), slot.file);
-                next = next.max(slot.number + 1);
-            }
-        }
-        let mut archive =
-            LogArchive { to: Arc::clone(to), file, control, moments, segments, next, _lock: (lock, None) };
+        let epochs = merge_epochs(control, &now.epochs)?;
         if epochs != archive.control.epochs && !planted!("ends_of_epochs_archived_late") {
             // The log may forget where the epoch before has ended.
             archive.write(Control { epochs, ..archive.control.clone() })?;
@@ -102,11 +99,59 @@ impl LogArchive {
         Ok(archive)
     }
 
-    fn write(&mut self, mut control: Control) -> Result<(), LogError> {
+    /// Opens an archive whose log is not open, to [forget](LogArchive::forget) its beginning.
+    ///
+    /// # Errors
+    /// [`LogError::Absent`], [`LogError::InUse`], [`LogError::Damaged`], [`LogError::Io`].
+    pub fn open_alone(to: &Arc<dyn Media>) -> Result<LogArchive, LogError> {
+        let lock = lock(&**to)?;
+        let (file, control) = open_control(to, OpenMode::ReadWrite)?;
+        Ok(LogArchive::opened(to, file, control, lock)?.0)
+    }
+
+    /// Returns an archive with this control file, and a reader of it.
+    fn opened(
+        to: &Arc<dyn Media>,
+        file: ControlFile,
+        control: Control,
+        lock: DirectoryLock,
+    ) -> Result<(LogArchive, Reader), LogError> {
+        // The bytes that were read may be in a cache that a power failure clears; the log is recycled for them (R6).
+        file.settle(&**to, &control)?;
+        let (moments, _) = Moments::open(&**to, control.moments_file, moments_end(&control), OpenMode::ReadWrite)?;
+        let (in_use, files) = look::files(&**to, &control, OpenMode::ReadWrite)?;
+        let reader = look::reader(to, &control, in_use, Faults::default());
+        let mut segments = BTreeMap::new();
+        let mut next = files.unready.iter().max().map_or(0, |number| number + 1);
+        for (index, in_use) in reader.in_use.iter().enumerate() {
+            for (&sequence, slot) in in_use.read().iter() {
+                let segment = ArchivedSegment { file: slot.file, number: slot.number };
+                segments.insert((PartitionId(index as u16), sequence), segment);
+                next = next.max(slot.number + 1);
+            }
+        }
+        let archive = LogArchive { to: Arc::clone(to), file, control, moments, segments, next, _lock: (lock, None) };
+        // Forgotten files that are left are in the way of nothing.
+        let _ = archive.remove_forgotten();
+        Ok((archive, reader))
+    }
+
+    pub(crate) fn write(&mut self, mut control: Control) -> Result<(), LogError> {
         control.generation += 1;
-        self.file.write(&*self.to, &control)?;
+        self.file.write(&*self.to, &control).map_err(|error| match error {
+            LogError::Limit { given, limit, .. } => {
+                let what = "the control file of an archive, in bytes (let the archive forget what is before a backup)";
+                LogError::Limit { what, given, limit }
+            }
+            other => other,
+        })?;
         self.control = control;
         Ok(())
+    }
+
+    /// Returns the directory of the archive.
+    pub fn media(&self) -> &Arc<dyn Media> {
+        &self.to
     }
 
     fn begin(to: &Arc<dyn Media>, lock: DirectoryLock, now: Control) -> Result<LogArchive, LogError> {
@@ -213,8 +258,8 @@ impl LogArchive {
 
     /// Returns the file of a segment, which is created if there is none.
     fn segment(&mut self, partition: PartitionId, sequence: u64, len: u64) -> Result<FileId, LogError> {
-        if let Some(&file) = self.segments.get(&(partition, sequence)) {
-            return Ok(file);
+        if let Some(segment) = self.segments.get(&(partition, sequence)) {
+            return Ok(segment.file);
         }
         let name = file_name(self.next);
         let epoch = self.control.epochs.newest().map_or(0, |epoch| epoch.number);
@@ -237,8 +282,8 @@ impl LogArchive {
             Ok(file)
         });
         let file = made.map_err(|error| LogError::io(format!("creating {name}"), error))?;
+        self.segments.insert((partition, sequence), ArchivedSegment { file, number: self.next });
         self.next += 1;
-        self.segments.insert((partition, sequence), file);
         Ok(file)
     }
 }
@@ -249,8 +294,23 @@ impl FoundArchive {
     /// # Errors
     /// [`LogError::Absent`]; [`LogError::Damaged`], [`LogError::Io`].
     pub fn look(at: &Arc<dyn Media>) -> Result<FoundArchive, LogError> {
+        let begin = || open_control(at, OpenMode::Read).map(|(_, control)| control.checkpoint.scan_lsn);
+        let mut before = begin()?;
+        loop {
+            let looked = FoundArchive::look_once(at);
+            let now = if looked.is_err() { begin()? } else { before };
+            // It may have forgotten meanwhile what was to be read.
+            if now == before {
+                return looked;
+            }
+            before = now;
+        }
+    }
+
+    fn look_once(at: &Arc<dyn Media>) -> Result<FoundArchive, LogError> {
         let found = Found::look_archive(at)?;
-        let (_, moments) = Moments::open(&**at, moments_end(found.control()), OpenMode::Read)?;
+        let control = found.control();
+        let (_, moments) = Moments::open(&**at, control.moments_file, moments_end(control), OpenMode::Read)?;
         Ok(FoundArchive { found, moments })
     }
 
@@ -305,8 +365,7 @@ fn has_same_blocks(archive: &Reader, control: &Control, log: &Log) -> Result<boo
     let geometry = reader.geometry;
     for (index, (known, now)) in control.partitions.iter().zip(log.control().partitions).enumerate() {
         let end = known.durable_below;
-        let newest_segment = geometry.begin(geometry.sequence(LogOffset::new(end.get().saturating_sub(1))));
-        let range = now.scan_from.max(known.scan_from).max(newest_segment)..end;
+        let range = now.scan_from.max(known.scan_from).max(newest_segment(geometry, end))..end;
         if !are_same(archive, reader, PartitionId(index as u16), range, Lsn::MAX)? {
             return Ok(planted!("archived_blocks_not_compared"));
         }

@@ -31,6 +31,7 @@ mod epoch;
 mod error;
 mod event;
 mod force;
+mod forget;
 mod growth;
 mod log;
 mod look;
@@ -64,6 +65,7 @@ pub use entries::{
 };
 pub use epoch::{Epoch, Epochs};
 pub use error::{LogError, LogFull, StopReason, Stopped};
+pub use forget::ArchivePoint;
 pub use log::{Forced, Log};
 pub use lsn::{ByteLen, LogOffset, Lsn, PartitionId, Position, TxnId};
 pub use moments::Moment;

@@ -90,3 +90,34 @@ fn closed_store_is_backed_up() {
     let refused = cedrat(&["backup", &place("store"), &place("copy")]);
     assert!(refused.status.code() == Some(1) && errors(&refused).contains("copying the store"), "{}", errors(&refused));
 }
+
+#[test]
+fn archive_forgets_before_backup_and_moment() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let values = with_archive(folder.path());
+    let place = |name: &str| text(&folder.path().join(name)).to_owned();
+    let (archive, backup, later) = (place("archive"), place("backup"), place("later"));
+    printed(&cedrat(&["backup", &place("store"), &later, "--archive", &archive]));
+    let shown = |more: &[&str]| json(&cedrat(&[&["archive", &archive, "--json"], more].concat()));
+    let whole = shown(&[]);
+    let kept = shown(&["--forget-before", &backup]);
+    assert!(kept["first"].as_u64() >= whole["first"].as_u64(), "{kept}");
+    printed(&cedrat(&["restore", &backup, &place("old"), "--archive", &archive]));
+    let lsn = values[2].1.to_string();
+    assert_eq!(shown(&["--forget-before-lsn", &lsn])["first"], values[2].1);
+    let refused = cedrat(&["restore", &backup, &place("older"), "--archive", &archive]);
+    assert!(
+        refused.status.code() == Some(1) && errors(&refused).contains("the archive begins at"),
+        "{}",
+        errors(&refused)
+    );
+    let refused = cedrat(&["archive", &archive, "--forget-before", &backup]);
+    assert!(refused.status.code() == Some(1) && errors(&refused).contains("forgetting"), "{}", errors(&refused));
+    let early = cedrat(&["archive", &archive, "--forget-before-time", "1980-01-01T00:00:00Z"]);
+    assert!(early.status.code() == Some(1) && errors(&early).contains("begins later"), "{}", errors(&early));
+    let both = cedrat(&["archive", &archive, "--forget-before-lsn", &lsn, "--forget-before", &later]);
+    assert_eq!(both.status.code(), Some(2), "{}", errors(&both));
+    assert!(shown(&["--forget-before", &later])["first"].as_u64() > Some(values[2].1));
+    printed(&cedrat(&["restore", &later, &place("newest"), "--archive", &archive]));
+    assert_eq!(value_in(&folder.path().join("newest")), Some(3));
+}

@@ -2,6 +2,7 @@
 //! test that limits or measures its process is a program of its own, beside this directory.
 
 mod archive_disks;
+mod archive_retention;
 mod archives;
 mod archives_random;
 mod backups;
