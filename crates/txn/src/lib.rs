@@ -26,6 +26,7 @@ mod builtin;
 mod by_txn;
 mod carry;
 mod check;
+mod check_backup;
 mod checkpoint;
 mod claim;
 mod committing;
@@ -72,6 +73,7 @@ pub use builtin::{
     SetSpaceScattered, SlottedDelete, SlottedInsert, SlottedUpdate, VersionedDelete, VersionedInsert, VersionedUpdate,
     VersionedWithdraw,
 };
+pub use check_backup::{BackupCheck, check_backup};
 pub use error::{BranchError, Error, OpenError, Result};
 pub use explain::{Explained, Explainer};
 pub use heuristic::{HeuristicBranch, HeuristicOutcome, OUTCOME};
@@ -87,7 +89,7 @@ pub use prepared::{InDoubt, Prepared, Vote};
 pub use registry::Registry;
 pub use rehearse::Rehearsal;
 pub use report::{CheckReport, Progress, RecoveryReport, Undone};
-pub use restore::{RestoreReport, RestoreTarget, restore};
+pub use restore::{RestoreReport, RestoreTarget, restore, restore_over_pages};
 pub use savepoint::Savepoint;
 pub use schema::of as schema_of;
 pub use small_bytes::{INLINE_LEN_MAX, SmallBytes};

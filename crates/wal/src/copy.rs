@@ -274,12 +274,14 @@ pub(crate) struct BlocksToCopy<'l> {
     reader: &'l Reader,
     partition: PartitionId,
     limits: Limits,
+    /// Whether the rest of each block stays as it was read. Else it becomes zeros: in a file with an earlier life it is anything.
+    pub(crate) keep_padding: bool,
     piece: AlignedBuf,
 }
 
 impl<'l> BlocksToCopy<'l> {
     pub(crate) fn new(reader: &'l Reader, partition: PartitionId, limits: Limits) -> BlocksToCopy<'l> {
-        BlocksToCopy { reader, partition, limits, piece: AlignedBuf::zeroed(0) }
+        BlocksToCopy { reader, partition, limits, keep_padding: false, piece: AlignedBuf::zeroed(0) }
     }
 
     /// Returns the segment file that holds an offset.
@@ -337,6 +339,10 @@ impl<'l> BlocksToCopy<'l> {
                 return Ok(if done == 0 { Whole::Needs(len) } else { Whole::Up(done) });
             }
             let (used, last) = self.records_to_copy(&header, &self.piece[done..])?;
+            let behind = self.piece.len().min(done + len);
+            if !self.keep_padding && !planted!("padding_copied") {
+                self.piece[done + header.used as usize..behind].fill(0);
+            }
             let limited = BlockHeader {
                 used: used as u32,
                 last_lsn: last,

@@ -20,6 +20,7 @@ mod ahead;
 mod archive;
 mod backwards;
 mod block;
+mod check;
 mod checksum;
 mod clock;
 mod control;
