@@ -279,7 +279,9 @@ typedef struct cedrat_statistics {
                                          * full; cedrat_get_checkpoint_failure returns the reason */
   uint64_t refused_threads;             /* threads that the system has refused to the opening: the store works without them,
                                          * and transactions do their work */
-  uint64_t reserved[6];
+  uint64_t archive_waits_since_ms;      /* time since when the store waits for the disk of its archive, in milliseconds since 1970
+                                         * (UTC); 0: it does not. A time long ago: the disk does not answer */
+  uint64_t reserved[5];
 } cedrat_statistics;
 
 /* Use of a heap's space. */
@@ -355,6 +357,13 @@ cedrat_status cedrat_archive_extend(cedrat_store *store, uint64_t *lsn);
  * Errors: CEDRAT_DAMAGED: a page could not be rebuilt, and the message names file and offset of the first one, with the reason; report is
  * written. Or the log is damaged. CEDRAT_MISUSE: the store is volatile. CEDRAT_STOPPED, CEDRAT_IO. */
 cedrat_status cedrat_scrub(cedrat_store *store, uint64_t bytes_per_second_max, cedrat_scrub_report *report);
+/* Lets the archive forget what restores of a backup, and of younger ones, do not need: older backups are not restored with it any more. If
+ * first_lsn is not null, *first_lsn becomes the first LSN that the archive keeps. The archive is read before that, while transactions run.
+ *
+ * Errors: CEDRAT_MISUSE: the store was opened without an archive; the archive does not reach the backup any more, or does not have its end
+ * yet; or the backup is of another store or history. CEDRAT_UNKNOWN: the backup is missing. CEDRAT_IN_USE: it is an open store.
+ * CEDRAT_IO, CEDRAT_DAMAGED, CEDRAT_STOPPED: the archive has its old beginning or the new one, and the message names the file. */
+cedrat_status cedrat_archive_forget(cedrat_store *store, const char *backup, uint64_t *first_lsn);
 
 /* Restores a backup to a directory that is empty, or is created: to its end if archive is null, else to the moment that options name, or
  * to the newest one of the archive. The backup may be the directory of any store that is not open. Both are only read. options and

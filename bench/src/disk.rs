@@ -14,6 +14,17 @@ use std::path::Path;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
+/// Makes a file durable, and drops what the kernel has cached of it.
+pub(crate) fn drop_cached(path: &Path) -> io::Result<()> {
+    let file = File::open(path)?;
+    file.sync_all()?;
+    // SAFETY: the descriptor is open until the call returns, and the advice concerns no memory of this process.
+    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
 /// Bytes of a block: the smallest write, and the alignment that direct I/O requires.
 pub(crate) const BLOCK_LEN: usize = 4096;
 

@@ -10,6 +10,7 @@ use job::{Job, Scratch};
 use report::{Params, Report};
 use systems::Result;
 
+mod backup;
 mod ceiling;
 mod commit;
 mod disk;
@@ -35,7 +36,7 @@ struct Figure {
     measure: fn(&Settings, &mut Scratch) -> Result<Report>,
 }
 
-const FIGURES: [Figure; 11] = [
+const FIGURES: [Figure; 14] = [
     Figure {
         name: "commit",
         about: "durable transactions per second, one insert each, by threads (Lemon, Figure 4)",
@@ -65,6 +66,21 @@ const FIGURES: [Figure; 11] = [
         name: "read-only",
         about: "transactions that only read and commit durably, alone and beside a thread that writes elsewhere",
         measure: reads::figure,
+    },
+    Figure {
+        name: "archive",
+        about: "durable commits of 8 and of 50 threads, with an archive and without",
+        measure: backup::archive,
+    },
+    Figure {
+        name: "backup",
+        about: "durable commits and their 99.9th percentile, while backups run and without",
+        measure: backup::backup,
+    },
+    Figure {
+        name: "restore",
+        about: "a backup, a restore, and one to a point with an archive, beside `cp` of the same files",
+        measure: backup::restore,
     },
     Figure {
         name: "heap-words",
@@ -111,6 +127,9 @@ struct Arguments {
     /// Seconds of a point, instead of each figure's own; for the figures of heaps.
     #[arg(long, value_name = "S")]
     seconds: Option<f64>,
+    /// Size of the store that is copied; for the figures of backups.
+    #[arg(long, value_name = "N")]
+    bytes: Option<u64>,
     /// Names the figures and ends.
     #[arg(long)]
     list: bool,
@@ -137,6 +156,7 @@ enum Mode {
 struct Settings {
     quick: bool,
     seconds: Option<f64>,
+    bytes: Option<u64>,
     /// Names and values of parameters.
     only: Vec<(String, String)>,
 }
@@ -148,7 +168,7 @@ impl Settings {
             halves.ok_or_else(|| format!("--only {only}: it should be NAME=VALUE"))
         };
         let only = arguments.only.iter().map(split).collect::<std::result::Result<_, _>>()?;
-        Ok(Settings { quick: arguments.quick, seconds: arguments.seconds, only })
+        Ok(Settings { quick: arguments.quick, seconds: arguments.seconds, bytes: arguments.bytes, only })
     }
 
     /// Returns the duration of a point.

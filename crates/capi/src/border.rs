@@ -380,6 +380,29 @@ pub(crate) unsafe extern "C" fn cedrat_archive_extend(store: *const Opened, lsn:
     unsafe { with_opened(store, extend) }
 }
 
+/// `cedrat_archive_forget`.
+///
+/// # Safety
+/// 1 and 2.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_archive_forget(
+    store: *const Opened,
+    backup: *const c_char,
+    first_lsn: *mut u64,
+) -> Status {
+    let forget = |store: &Arc<Opened>| {
+        // SAFETY: 1.
+        let first = store.forget_archive(unsafe { text(backup, "backup")? })?;
+        if !first_lsn.is_null() {
+            // SAFETY: 1.
+            unsafe { room(first_lsn, "first_lsn")? }.write(first);
+        }
+        Ok(())
+    };
+    // SAFETY: 2.
+    unsafe { with_opened(store, forget) }
+}
+
 /// `cedrat_scrub`.
 ///
 /// # Safety

@@ -6,6 +6,7 @@ use front::txn::{BackupOptions, ScrubOptions};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::UNIX_EPOCH;
 
 use crate::border::Handle;
 use crate::options::{BackupChoices, BackupReport, HeapChoices, ScrubReport, Statistics, StoreChoices, Usage};
@@ -174,7 +175,11 @@ impl Opened {
             created: u64::from(report.created),
             checkpoint_failed: u64::from(store.checkpoint_failure().is_some()),
             refused_threads: report.refused_threads.len() as u64,
-            reserved: [0; 6],
+            archive_waits_since_ms: store
+                .archive_status()
+                .and_then(|status| status.waits_since)
+                .map_or(0, |since| since.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)),
+            reserved: [0; 5],
         }
     }
 
@@ -223,6 +228,10 @@ impl Opened {
     /// Archives all that is durable now.
     pub(crate) fn extend_archive(&self) -> Result<u64> {
         Ok(self.store()?.extend_archive()?.get())
+    }
+
+    pub(crate) fn forget_archive(&self, backup: &str) -> Result<u64> {
+        Ok(front::forget_before_backup(self.store()?, backup)?.get())
     }
 
     /// Reads all pages, and rebuilds damaged ones. Returns the first damage that is left, too.

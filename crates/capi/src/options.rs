@@ -107,7 +107,8 @@ pub(crate) struct Statistics {
     pub(crate) created: u64,
     pub(crate) checkpoint_failed: u64,
     pub(crate) refused_threads: u64,
-    pub(crate) reserved: [u64; 6],
+    pub(crate) archive_waits_since_ms: u64,
+    pub(crate) reserved: [u64; 5],
 }
 
 /// `cedrat_usage`.

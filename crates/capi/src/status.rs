@@ -119,7 +119,7 @@ impl From<front::Error> for Failure {
                 Status::Damaged
             }
             front::Error::Pages(ref error) => of_pages(error),
-            front::Error::Io { .. } => Status::Io,
+            front::Error::Io { .. } | front::Error::ArchivePanicked { .. } => Status::Io,
             front::Error::Log(ref error) => of_log(error),
             front::Error::Branch(ref error) => of_branch(error),
             front::Error::Open(ref error) => of_opening(error),
@@ -175,6 +175,8 @@ fn of_log(error: &LogError) -> Status {
         LogError::Foreign { .. }
         | LogError::Truncated { .. }
         | LogError::ArchiveGap { .. }
+        | LogError::ArchiveBeginsLater { .. }
+        | LogError::NotArchived { .. }
         | LogError::Unreachable { .. } => Status::Misuse,
         _ => Status::Io,
     }

@@ -44,12 +44,12 @@ pub mod txn {
     #[doc(inline)]
     pub use cedrat_txn::{
         ArchiveStatus, BRANCH_ID_LEN_MAX, BackupOptions, BackupReport, BranchError, CheckReport, Clock, Commit, Error,
-        Finish, FixedRestore, FixedSet, FormatFixed, FormatFresh, FormatPage, HeuristicBranch, HeuristicOutcome,
-        INLINE_LEN_MAX, InDoubt, LogicalUndo, OpenError, Opening, Operation, Options, Prepared, Progress, RecordId,
-        RecoveryReport, Refused, Registry, Rehearsal, RestorePage, RestoreReport, RestoreTarget, Result, Savepoint,
-        ScrubOptions, ScrubProgress, ScrubReport, SetRange, SlottedDelete, SlottedInsert, SlottedUpdate, SmallBytes,
-        Store, SystemClock, Txn, TxnOptions, Undo, Undone, VersionedDelete, VersionedInsert, VersionedUpdate,
-        VersionedWithdraw, Vote,
+        Finish, FixedRestore, FixedSet, ForgetBefore, FormatFixed, FormatFresh, FormatPage, HeuristicBranch,
+        HeuristicOutcome, INLINE_LEN_MAX, InDoubt, LogicalUndo, OpenError, Opening, Operation, Options, Prepared,
+        Progress, RecordId, RecoveryReport, Refused, Registry, Rehearsal, RestorePage, RestoreReport, RestoreTarget,
+        Result, Savepoint, ScrubOptions, ScrubProgress, ScrubReport, SetRange, SlottedDelete, SlottedInsert,
+        SlottedUpdate, SmallBytes, Store, SystemClock, Txn, TxnOptions, Undo, Undone, VersionedDelete, VersionedInsert,
+        VersionedUpdate, VersionedWithdraw, Vote, forget_archive,
     };
     #[doc(inline)]
     pub use cedrat_txn::{
@@ -153,6 +153,16 @@ pub fn archived_in(directory: impl AsRef<Path>, options: Options) -> Options {
 /// Returns options with a [backup](Options::backup) from which damaged pages are rebuilt.
 pub fn rebuilt_from(backup: impl AsRef<Path>, options: Options) -> Options {
     Options { backup: Some(Arc::new(media::RealDisk::new(backup.as_ref()))), ..options }
+}
+
+/// Lets the archive of an open store forget what restores of a backup, and of younger ones, do not need, and returns the first LSN that
+/// it keeps: [`Store::forget_archive`](txn::Store::forget_archive).
+///
+/// # Errors
+/// Those of [`Store::forget_archive`](txn::Store::forget_archive).
+pub fn forget_before_backup(store: &Store, backup: impl AsRef<Path>) -> Result<wal::Lsn, Error> {
+    let backup: Arc<dyn media::Media> = Arc::new(media::RealDisk::new(backup.as_ref()));
+    store.forget_archive(txn::ForgetBefore::Backup(&backup))
 }
 
 /// Restores a backup to a directory that is empty, or is created, with an archive if the target is later than the backup:

@@ -1,9 +1,10 @@
-//! `cedrat archive`: which records and moments an archive has.
+//! `cedrat archive`: which records and moments an archive has, and the oldest that it forgets.
 
 use std::sync::Arc;
 
 use cedrat::media::{Media, RealDisk};
-use cedrat::wal::{FoundArchive, Moment};
+use cedrat::txn::{ForgetBefore, forget_archive};
+use cedrat::wal::{FoundArchive, Lsn, Moment};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -37,10 +38,11 @@ impl ShownMoment {
     }
 }
 
-/// Prints what an archive has.
+/// Prints what an archive has, after it has forgotten what it is to forget.
 pub(crate) fn archive(arguments: &Archive) -> Outcome {
     look::is_directory(&arguments.directory)?;
     let media: Arc<dyn Media> = Arc::new(RealDisk::new(&arguments.directory));
+    forget(arguments, &media)?;
     let found = FoundArchive::look(&media).while_doing(arguments.directory.display())?;
     let moments = found.moments();
     let chosen: Vec<&Moment> = match moments {
@@ -56,6 +58,21 @@ pub(crate) fn archive(arguments: &Archive) -> Outcome {
     let mut rows = vec![("LSNs", format!("{} to {}", shown.first, shown.last)), ("bytes", grouped(shown.bytes))];
     rows.extend(shown.moments.iter().map(|moment| ("moment", format!("{}  LSN {}", moment.time, moment.lsn))));
     output::rows(&rows)
+}
+
+/// Lets the archive forget what is before the backup or moment of the arguments, if they name one.
+fn forget(arguments: &Archive, archive: &Arc<dyn Media>) -> Outcome {
+    let backup = arguments.forget_before.as_deref();
+    backup.map(look::is_directory).transpose()?;
+    let backup = backup.map(|backup| -> Arc<dyn Media> { Arc::new(RealDisk::new(backup)) });
+    let before = match (&backup, arguments.forget_before_lsn, arguments.forget_before_time) {
+        (Some(backup), ..) => ForgetBefore::Backup(backup),
+        (_, Some(lsn), _) => ForgetBefore::Lsn(Lsn::new(lsn)),
+        (_, _, Some(time)) => ForgetBefore::Time(time.try_into()?),
+        _ => return Ok(()),
+    };
+    forget_archive(archive, before).while_doing("forgetting the beginning of the archive")?;
+    Ok(())
 }
 
 /// Returns the length of all files of an archive.

@@ -80,7 +80,47 @@ pub(crate) struct Tour {
 ///
 /// Exit code 0 if the backup is complete; otherwise 1. An incomplete backup does not open: delete it.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 pub(crate) struct Backup {
+    #[command(subcommand)]
+    pub(crate) of_backup: Option<OfBackup>,
+
+    #[command(flatten)]
+    pub(crate) copy: Option<BackupCopy>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum OfBackup {
+    Verify(BackupVerify),
+}
+
+/// Check each byte of a backup, and that it opens, without changing it.
+///
+/// With --archive it is restored to the end of the archive in a temporary folder as well, and that store is
+/// checked like the backup. Of a backup that was opened since it was made, only what is in use is checked.
+///
+/// Exit code 0 if there are no problems; otherwise 1, with file and offset of each.
+#[derive(Debug, Args)]
+pub(crate) struct BackupVerify {
+    /// The folder of the backup
+    #[arg(value_name = "BACKUP")]
+    pub(crate) backup: PathBuf,
+
+    /// The folder of the store's archive: check its records, and the store that it restores
+    #[arg(long, value_name = "DIR")]
+    pub(crate) archive: Option<PathBuf>,
+
+    /// Tag of the values that name classes, in graphs [default: that of Java, in graphs of Java objects]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=254))]
+    pub(crate) class_tag: Option<u8>,
+
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BackupCopy {
     /// The store's folder
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
@@ -160,7 +200,10 @@ pub(crate) struct Scrub {
     pub(crate) json: bool,
 }
 
-/// Print which records and which moments an archive has.
+/// Print which records and which moments an archive has, or let it forget the oldest.
+///
+/// An archive grows until it forgets what its backups do not need any more. No store may have it open
+/// meanwhile: a program lets its own archive forget with `Store::forget_archive`, `cedrat_archive_forget`.
 ///
 /// Exit code 0 if its control file, blocks and moments are whole; otherwise 1, with file and offset.
 /// Records are verified by `cedrat restore`.
@@ -173,6 +216,18 @@ pub(crate) struct Archive {
     /// List all moments
     #[arg(long)]
     pub(crate) moments: bool,
+
+    /// Forget what restores of this backup, and of younger ones, do not need
+    #[arg(long, value_name = "BACKUP", group = "before")]
+    pub(crate) forget_before: Option<PathBuf>,
+
+    /// Forget the records before this LSN; backups that need them are not restored with the archive any more
+    #[arg(long, value_name = "LSN", group = "before")]
+    pub(crate) forget_before_lsn: Option<u64>,
+
+    /// Forget what is before the last moment up to this time, such as 2026-11-28T21:14:07Z
+    #[arg(long, value_name = "TIME", group = "before")]
+    pub(crate) forget_before_time: Option<Timestamp>,
 
     /// Print the result as one JSON object
     #[arg(long)]

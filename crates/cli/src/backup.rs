@@ -6,7 +6,7 @@ use cedrat::txn::{BackupOptions, RestoreTarget};
 use cedrat::wal::Lsn;
 use serde::Serialize;
 
-use crate::arguments::{Backup, Restore};
+use crate::arguments::{BackupCopy, Restore};
 use crate::look::{self, Looked};
 use crate::output::{self, Context, Outcome, grouped};
 
@@ -39,7 +39,7 @@ impl Copied {
 }
 
 /// Copies a store.
-pub(crate) fn backup(arguments: &Backup) -> Outcome {
+pub(crate) fn backup(arguments: &BackupCopy) -> Outcome {
     // A directory without a store is refused before anything is written.
     drop(Looked::at(&arguments.directory)?);
     let store = look::open_to_change(&arguments.directory, arguments.archive.as_deref())?;

@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use cedrat::txn::Registry;
 use clap::Parser;
 
-use arguments::{Arguments, Bank, Command, Heap};
+use arguments::{Arguments, Bank, Command, Heap, OfBackup};
 use output::{Failure, Outcome};
 
 fn main() -> ExitCode {
@@ -50,7 +50,11 @@ fn run(command: Command) -> Outcome {
         Command::Heap(Heap::Bench(arguments)) => heap::bench(&arguments),
         Command::Info(arguments) => info::info(&arguments),
         Command::Verify(arguments) => verify::verify(&arguments),
-        Command::Backup(arguments) => backup::backup(&arguments),
+        Command::Backup(arguments) => match (arguments.of_backup, arguments.copy) {
+            (Some(OfBackup::Verify(arguments)), _) => verify::verify_backup(&arguments),
+            (None, Some(arguments)) => backup::backup(&arguments),
+            (None, None) => output::fail("name a store and the folder of its backup"),
+        },
         Command::Restore(arguments) => backup::restore(&arguments),
         Command::Archive(arguments) => archive::archive(&arguments),
         Command::Scrub(arguments) => scrub::scrub(&arguments),

@@ -37,12 +37,33 @@ struct Files {
     by_id: BTreeMap<FileId, Layers>,
     by_name: BTreeMap<String, FileId>,
     removed: BTreeSet<String>,
+    /// Names that are not listed.
+    unlisted: BTreeSet<String>,
 }
 
 impl Overlay {
     /// Shows `below`, and keeps what is written in `scratch`, which must be empty.
     pub(crate) fn new(below: Arc<dyn Media>, scratch: Arc<dyn Media>) -> Overlay {
         Overlay { below, scratch, files: Mutex::default() }
+    }
+
+    /// Removes all files of a store but these, which are not listed until [`list_all`](Overlay::list_all).
+    pub(crate) fn keep_unlisted(&self, names: &[&str]) -> io::Result<()> {
+        for directory in ["", "log", "heaps"] {
+            for name in self.list(directory)? {
+                let name = if directory.is_empty() { name } else { format!("{directory}/{name}") };
+                if !names.contains(&name.as_str()) {
+                    self.remove(&name)?;
+                }
+            }
+        }
+        self.files().unlisted = names.iter().map(|&name| name.to_owned()).collect();
+        Ok(())
+    }
+
+    /// Lists all files again.
+    pub(crate) fn list_all(&self) {
+        self.files().unlisted.clear();
     }
 
     fn files(&self) -> MutexGuard<'_, Files> {
@@ -129,8 +150,10 @@ impl Media for Overlay {
             _ => format!("{directory}/{name}"),
         };
         let below = self.below.list(directory)?.into_iter();
-        let names: BTreeSet<String> =
-            below.chain(self.scratch.list(directory)?).filter(|name| !files.removed.contains(&full(name))).collect();
+        let names: BTreeSet<String> = below
+            .chain(self.scratch.list(directory)?)
+            .filter(|name| !files.removed.contains(&full(name)) && !files.unlisted.contains(&full(name)))
+            .collect();
         Ok(names.into_iter().collect())
     }
 

@@ -4,19 +4,21 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cedrat::graph::{self, Graph};
-use cedrat::media::RealDisk;
+use cedrat::media::{Media, RealDisk};
 use cedrat::objects::{self, Objects};
 use cedrat::structures::{Catalogue, Checked, Kind, Named, check_named};
-use cedrat::txn::{Options, Progress, Store, Txn};
-use cedrat_pages::{DOUBLE_WRITE_FILE, PAGE_FILE};
+use cedrat::txn::{Options, Progress, RestoreTarget, Store, Txn};
+use cedrat::wal::Lsn;
+use cedrat_pages::{DOUBLE_WRITE_FILE, PAGE_FILE, WRITTEN_FILE};
+use cedrat_txn::{check_backup, restore_over_pages};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use tempfile::TempDir;
 
-use crate::arguments::Verify;
+use crate::arguments::{BackupVerify, Verify};
 use crate::heap;
 use crate::java::{CONSTANT, Classes};
-use crate::look::Looked;
+use crate::look::{self, Looked};
 use crate::output::{self, Context, Failure, Outcome, grouped, progress};
 use crate::overlay::Overlay;
 
@@ -31,6 +33,12 @@ struct Verdict {
     /// Why it is not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     problems: Vec<String>,
+    /// The LSN to which a backup was checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    up_to: Option<u64>,
+    /// Whether a backup was opened since it was made, so that only what is in use was checked.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    was_opened: bool,
     /// Records of the log that recovery would read.
     log_records: u64,
     /// Changes that recovery would repeat.
@@ -59,14 +67,59 @@ struct Structure {
     pages: Option<u64>,
 }
 
+/// Checks each byte of a backup, and walks it; with an archive, also the store that is restored to the archive's end.
+pub(crate) fn verify_backup(arguments: &BackupVerify) -> Outcome {
+    let archive = arguments.archive.as_deref();
+    [Some(arguments.backup.as_path()), archive].into_iter().flatten().try_for_each(look::is_directory)?;
+    let mut verdict = Verdict::default();
+    let problem = examine_backup(arguments, &mut verdict).err();
+    verdict.problems.extend(problem.map(|Failure(problem)| problem));
+    verdict.ok = verdict.problems.is_empty();
+    report(&verdict, arguments.json)
+}
+
+fn examine_backup(arguments: &BackupVerify, verdict: &mut Verdict) -> Outcome {
+    let disk = |directory: &Path| -> Arc<dyn Media> { Arc::new(RealDisk::new(directory)) };
+    let archive = arguments.archive.as_deref().map(disk);
+    let checked = check_backup(&disk(&arguments.backup), archive.as_ref()).while_doing(arguments.backup.display())?;
+    verdict.problems.extend(checked.problems.iter().map(ToString::to_string));
+    verdict.was_opened = checked.was_opened;
+    verdict.up_to = Some(checked.up_to.get());
+    // What was restored has damage of the backup as well.
+    if !verdict.problems.is_empty() {
+        return Ok(());
+    }
+    examine(&recovered(&arguments.backup)?, arguments.class_tag, verdict)?;
+    if let Some(archive) = archive.filter(|_| verdict.problems.is_empty()) {
+        let (restored, lsn) = restored(&arguments.backup, &archive)?;
+        *verdict = Verdict { was_opened: verdict.was_opened, up_to: Some(lsn.get()), ..Verdict::default() };
+        examine(&restored, arguments.class_tag, verdict).while_doing(format!("restoring to LSN {lsn}"))?;
+        verdict.problems.iter_mut().for_each(|problem| *problem = format!("restored to LSN {lsn}: {problem}"));
+    }
+    Ok(())
+}
+
+/// Restores a backup to the end of an archive: log and heaps in a temporary folder, and pages over those of the backup.
+fn restored(backup: &Path, archive: &Arc<dyn Media>) -> Result<(Recovered, Lsn), Failure> {
+    let scratch = tempfile::tempdir()?;
+    let below = || Arc::new(RealDisk::new(backup));
+    let overlay = Arc::new(Overlay::new(below(), Arc::new(RealDisk::buffered(scratch.path()))));
+    overlay.keep_unlisted(&[PAGE_FILE, WRITTEN_FILE, DOUBLE_WRITE_FILE])?;
+    let (from, to): (Arc<dyn Media>, Arc<dyn Media>) = (below(), Arc::clone(&overlay) as _);
+    let restored = restore_over_pages(&from, Some(archive), &to, RestoreTarget::Newest);
+    let lsn = restored.while_doing("restoring the backup")?.up_to;
+    overlay.list_all();
+    Ok((recovered_on(overlay, scratch)?, lsn))
+}
+
 /// Verifies a store.
 pub(crate) fn verify(arguments: &Verify) -> Outcome {
     // A directory without a store is refused before anything is prepared for it.
     drop(Looked::at(&arguments.directory)?);
     let mut verdict = Verdict::default();
-    if let Err(Failure(problem)) = examine(arguments, &mut verdict) {
-        verdict.problems.push(problem);
-    }
+    let examined =
+        recovered(&arguments.directory).and_then(|recovered| examine(&recovered, arguments.class_tag, &mut verdict));
+    verdict.problems.extend(examined.err().map(|Failure(problem)| problem));
     verdict.ok = verdict.problems.is_empty();
     report(&verdict, arguments.json)
 }
@@ -82,6 +135,11 @@ pub(crate) fn recovered(directory: &Path) -> Result<Recovered, Failure> {
     let scratch = tempfile::tempdir()?;
     let below = Arc::new(RealDisk::new(directory));
     let overlay = Overlay::new(below, Arc::new(RealDisk::buffered(scratch.path())));
+    recovered_on(Arc::new(overlay), scratch)
+}
+
+/// Recovers the store that an overlay shows.
+fn recovered_on(overlay: Arc<Overlay>, scratch: TempDir) -> Result<Recovered, Failure> {
     let bar = progress(0, "recovering");
     let options = Options {
         create: false,
@@ -91,7 +149,7 @@ pub(crate) fn recovered(directory: &Path) -> Result<Recovered, Failure> {
         progress: Some(on(&bar)),
         ..Options::default()
     };
-    let store = Store::open(Arc::new(overlay), options, crate::registry()).while_doing("recovering")?;
+    let store = Store::open(overlay, options, crate::registry()).while_doing("recovering")?;
     bar.finish_and_clear();
     for branch in store.in_doubt()? {
         // Here only, where nothing is changed: who walks a structure would wait for its locks.
@@ -100,9 +158,8 @@ pub(crate) fn recovered(directory: &Path) -> Result<Recovered, Failure> {
     Ok(Recovered { store, _scratch: scratch })
 }
 
-/// Recovers the store on an overlay, and walks all of it.
-fn examine(arguments: &Verify, verdict: &mut Verdict) -> Outcome {
-    let recovered = recovered(&arguments.directory)?;
+/// Walks all of a recovered store.
+fn examine(recovered: &Recovered, class_tag: Option<u8>, verdict: &mut Verdict) -> Outcome {
     let store = &recovered.store;
     let recovery = store.recovery();
     verdict.log_records = recovery.records;
@@ -129,7 +186,7 @@ fn examine(arguments: &Verify, verdict: &mut Verdict) -> Outcome {
     let checked = catalogue.check(&txn)?;
     verdict.problems.extend(checked.problems.into_iter().map(|problem| format!("the catalogue: {problem}")));
     for named in catalogue.list(&mut txn)? {
-        let checked = walked(store, &txn, &named, arguments.class_tag).unwrap_or_else(|Failure(problem)| {
+        let checked = walked(store, &txn, &named, class_tag).unwrap_or_else(|Failure(problem)| {
             verdict.problems.push(problem);
             None
         });
@@ -186,6 +243,10 @@ fn report(verdict: &Verdict, json: bool) -> Outcome {
         grouped(verdict.undone_transactions)
     );
     let mut rows = vec![("recovery", of_recovery)];
+    rows.extend(verdict.up_to.map(|lsn| ("up to LSN", lsn.to_string())));
+    if verdict.was_opened {
+        rows.push(("opened", "since it was made: bytes that are not in use were not checked".into()));
+    }
     if verdict.in_doubt > 0 {
         rows.push((
             "in doubt",

@@ -4,7 +4,7 @@
 //! the log's copy is determined, while no heap is created, dropped or grown: the root names the heaps of that moment, with the
 //! sizes that all commits up to there need.
 
-use cedrat_media::{AlignedBuf, Media, OpenMode, copy_file};
+use cedrat_media::{AlignedBuf, BLOCK_LEN, Media, OpenMode, copy_file, read_exact_at};
 use cedrat_sync::atomic::{Ordering, fence};
 use cedrat_sync::{Arc, planted};
 use cedrat_wal::{Lsn, StoreId};
@@ -148,6 +148,70 @@ fn wanted_heaps(backup: &Root, since: Lsn, asked: &WantedHeaps<'_>) -> Result<Ro
         wanted.heaps.push(heap);
     }
     Ok(wanted)
+}
+
+/// Checks each byte of the heaps of a copied store that was not opened since. `damaged` receives the first damage of each file.
+///
+/// # Errors
+/// [`Error::Damaged`]: the list of heaps; [`Error::Io`].
+pub fn check_copied_heaps(media: &dyn Media, store: &StoreId, damaged: &mut dyn FnMut(Error)) -> Result<()> {
+    let mut beyond = |checked: Result<()>| match checked {
+        Err(error @ Error::Damaged { .. }) => {
+            damaged(error);
+            Ok(())
+        }
+        checked => checked,
+    };
+    let Some((file, root)) = RootFile::open(media, store, OpenMode::Read)? else { return Ok(()) };
+    beyond(file.check_slots(media, store, &root))?;
+    for heap in &root.heaps {
+        beyond(check_chunks(media, store, heap))?;
+        beyond(check_zeros(media, &heap.file_name(heap.checkpoint + 1), 0))?;
+    }
+    Ok(())
+}
+
+/// Checks the chunks of a copied heap, and the rest of their file.
+fn check_chunks(media: &dyn Media, store: &StoreId, heap: &HeapRoot) -> Result<()> {
+    let name = heap.file_name(heap.checkpoint);
+    if heap.checkpoint == 0 {
+        return check_zeros(media, &name, 0);
+    }
+    let io = |error| Error::io(format!("opening {name}"), error);
+    let file = media.open(&name, OpenMode::Read).map_err(io)?;
+    let chunks = ChunkFile { media, file, store, heap: heap.number, chunk_len: heap.chunk_len };
+    let mut place = AlignedBuf::zeroed(BLOCK_LEN + heap.chunk_len as usize);
+    let mut checksums = Vec::new();
+    for chunk in 0..heap.chunks {
+        let header = chunks.read(chunk, heap.checkpoint, &mut place)?;
+        chunks.check_rest(chunk, header.as_ref(), &place)?;
+        checksums.push(header.map(|header| header.data_crc));
+    }
+    if digest(&checksums) != heap.digest {
+        return Err(Error::damaged(
+            media.path(file),
+            0,
+            "the chunks are others than those that the list of heaps names",
+        ));
+    }
+    check_zeros(media, &name, ChunkFile::len(u64::from(heap.chunks), heap.chunk_len))
+}
+
+/// Checks that a file has no byte but zero from an offset on.
+fn check_zeros(media: &dyn Media, name: &str, from: u64) -> Result<()> {
+    const PIECE_LEN: u64 = 1 << 20;
+    let io = |error| Error::io(format!("reading {name}"), error);
+    let file = media.open(name, OpenMode::Read).map_err(io)?;
+    let len = media.len(file).map_err(io)?;
+    for begin in (from..len).step_by(PIECE_LEN as usize) {
+        let mut piece = AlignedBuf::zeroed(PIECE_LEN.min(len - begin) as usize);
+        read_exact_at(media, file, begin, &mut piece).map_err(io)?;
+        if let Some(bad) = piece.iter().position(|&byte| byte != 0) {
+            let what = "a part of a copied heap without a chunk is not zero";
+            return Err(Error::damaged(media.path(file), begin + bad as u64, what));
+        }
+    }
+    Ok(())
 }
 
 impl HeapRoot {

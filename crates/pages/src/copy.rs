@@ -6,7 +6,7 @@
 //!    goes home; if it does not verify then, it is copied from memory, perhaps [rebuilt](crate::Rebuild), or else the copy is refused.
 //! 3. A page is noted as written in the copy if it has bytes there (E22).
 
-use cedrat_media::{AlignedBuf, Durability, Media, OpenMode, copy_file, write_all_at};
+use cedrat_media::{AlignedBuf, Durability, Media, OpenMode, copy_file, read_exact_at, write_all_at};
 use cedrat_sync::{Arc, planted};
 use cedrat_wal::Lsn;
 use std::io;
@@ -14,9 +14,9 @@ use std::io;
 use crate::double_write::DOUBLE_WRITE_FILE;
 use crate::error::PoolError;
 use crate::file::PAGE_FILE;
-use crate::page::{PAGE_LEN, PageId, is_unwritten, lsn_of, seal};
+use crate::page::{Damaged, PAGE_LEN, PageId, is_unwritten, lsn_of, seal, verify};
 use crate::pool::Pool;
-use crate::written::{WRITTEN_FILE, WrittenPages};
+use crate::written::{WRITTEN_FILE, WrittenBits, WrittenPages};
 
 /// The number of pages that are read at a time.
 const PAGES_AT_ONCE: u64 = 256;
@@ -36,6 +36,37 @@ pub fn copy_page_files(from: &dyn Media, to: &dyn Media) -> Result<u64, PoolErro
         bytes += copy_file(from, to, name).map_err(|error| failed(name, error))?;
     }
     Ok(bytes)
+}
+
+/// Checks each page of a copy of the pages of a store that was not opened since, free ones too, and the file of written pages.
+/// `damaged` receives each damage. Returns the number of pages.
+///
+/// # Errors
+/// [`PoolError::Foreign`]: the file of written pages; [`PoolError::Io`].
+pub fn check_copied_pages(media: &dyn Media, damaged: &mut dyn FnMut(PoolError)) -> Result<u64, PoolError> {
+    let failed = |error| PoolError::io(format!("reading {PAGE_FILE}"), error);
+    let written = WrittenBits::look(media)?;
+    let file = media.open(PAGE_FILE, OpenMode::Read).map_err(failed)?;
+    let pages = media.len(file).map_err(failed)? / PAGE_LEN as u64;
+    let mut buffer = AlignedBuf::zeroed(PAGES_AT_ONCE as usize * PAGE_LEN);
+    for first in (0..pages).step_by(PAGES_AT_ONCE as usize) {
+        let bytes = &mut buffer[..PAGES_AT_ONCE.min(pages - first) as usize * PAGE_LEN];
+        read_exact_at(media, file, PageId::new(first).file_offset(), bytes).map_err(failed)?;
+        for (image, page) in bytes.chunks_exact(PAGE_LEN).zip((first..).map(PageId::new)) {
+            let image = image.try_into().expect("a page");
+            let checked = verify(image, page).and_then(|()| match (is_unwritten(image), written.has(page)) {
+                (true, true) => Err(Damaged::lost(page)),
+                (false, false) => Err(Damaged { page, byte: 0, what: "the page is not noted as written" }),
+                _ => Ok(()),
+            });
+            if let Err(damage) =
+                checked.or_else(|error| if planted!("free_pages_unchecked") { Ok(()) } else { Err(error) })
+            {
+                damaged(PoolError::damaged(media.path(file), damage));
+            }
+        }
+    }
+    Ok(pages)
 }
 
 impl Pool {

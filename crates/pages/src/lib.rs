@@ -40,7 +40,7 @@ mod write_back;
 mod written;
 
 pub use cleaner::Cleaner;
-pub use copy::copy_page_files;
+pub use copy::{check_copied_pages, copy_page_files};
 pub use double_write::DOUBLE_WRITE_FILE;
 pub use error::PoolError;
 pub use exclusive::Exclusive;

@@ -231,6 +231,26 @@ pub(crate) fn look(media: &dyn Media, pages_max: u64) -> Result<(), PoolError> {
     }
 }
 
+/// The bits of a file that is only read.
+pub(crate) struct WrittenBits(Vec<u8>);
+
+impl WrittenBits {
+    /// Reads the file; without one, no page is noted.
+    pub(crate) fn look(media: &dyn Media) -> Result<WrittenBits, PoolError> {
+        match media.open(WRITTEN_FILE, OpenMode::Read) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(WrittenBits(Vec::new())),
+            Err(error) => Err(PoolError::io(format!("opening {WRITTEN_FILE}"), error)),
+            Ok(file) => Ok(WrittenBits(read(media, file, u64::MAX)?)),
+        }
+    }
+
+    /// Whether the page is noted as written.
+    pub(crate) fn has(&self, page: PageId) -> bool {
+        let (byte, bit) = place_of(page);
+        self.0.get(byte).is_some_and(|byte| byte & bit != 0)
+    }
+}
+
 /// Returns the byte with the bit of a page, and the bit in it.
 fn place_of(page: PageId) -> (usize, u8) {
     ((page.get() / 8) as usize, 1 << (page.get() % 8))

@@ -263,7 +263,7 @@ impl Inner {
 
     /// Returns the reason why the last checkpoint has released no log, if there is one: it failed, or the archive did.
     pub(crate) fn truncation_failure(&self) -> Option<Failed> {
-        let of_archive = || self.archive.as_ref().and_then(|archive| archive.status().failure);
+        let of_archive = || self.archive.as_ref().and_then(Archive::hindrance);
         let not_archived =
             || of_archive().map(|why| Failed { why, wanted_log: planted!("unarchived_log_blamed_on_others") });
         self.checkpoints.failed.lock().clone().or_else(not_archived)

@@ -72,9 +72,10 @@ pub enum Error {
         /// The number of bytes of pages and heaps that were copied.
         bytes: u64,
     },
-    /// The archive has no moment up to the time to which a backup was to be restored, or there is no archive.
+    /// The archive has no moment up to the time to which a backup was to be restored, or before which it was to forget everything; or
+    /// there is no archive.
     #[error(
-        "cannot restore to {} s after 1970 (UTC): there is no archive, or it begins later; choose a later time, or an older archive",
+        "no moment up to {} s after 1970 (UTC): there is no archive, or it begins later; choose a later time, or an older archive",
         time.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs()
     )]
     NoSuchMoment {
@@ -91,6 +92,13 @@ pub enum Error {
         page: PageId,
         /// The first LSN of the archive.
         archived_from: Lsn,
+    },
+    /// A call of the archive's medium has panicked while the archive was extended: it is not extended any more. The store goes on until
+    /// its log is full.
+    #[error("the medium of the archive panicked: {message}; open the store again to extend the archive")]
+    ArchivePanicked {
+        /// The message of the panic.
+        message: String,
     },
     /// This transaction was rolled back because it ran longer than
     /// [`Options::txn_time_limit`](crate::Options::txn_time_limit). Run it again, in less time.

@@ -26,6 +26,7 @@ mod builtin;
 mod by_txn;
 mod carry;
 mod check;
+mod check_backup;
 mod checkpoint;
 mod claim;
 mod committing;
@@ -66,7 +67,7 @@ mod transaction;
 mod undo;
 mod update;
 
-pub use archive::ArchiveStatus;
+pub use archive::{ArchiveStatus, ForgetBefore, forget_archive};
 pub use backup::{BackupOptions, BackupReport};
 pub use body::CARRIED;
 pub use branch::BRANCH_ID_LEN_MAX;
@@ -75,6 +76,7 @@ pub use builtin::{
     SetSpaceScattered, SlottedDelete, SlottedInsert, SlottedUpdate, VersionedDelete, VersionedInsert, VersionedUpdate,
     VersionedWithdraw,
 };
+pub use check_backup::{BackupCheck, check_backup};
 pub use error::{BranchError, Error, OpenError, Result};
 pub use explain::{Explained, Explainer};
 pub use heuristic::{HeuristicBranch, HeuristicOutcome, OUTCOME};
@@ -90,7 +92,7 @@ pub use prepared::{InDoubt, Prepared, Vote};
 pub use registry::Registry;
 pub use rehearse::Rehearsal;
 pub use report::{CheckReport, Progress, RecoveryReport, Undone};
-pub use restore::{RestoreReport, RestoreTarget, restore};
+pub use restore::{RestoreReport, RestoreTarget, restore, restore_over_pages};
 pub use savepoint::Savepoint;
 pub use schema::of as schema_of;
 pub use scrub::{ScrubOptions, ScrubProgress, ScrubReport};

@@ -68,6 +68,9 @@ pub struct Options {
     pub archive: Option<Arc<dyn Media>>,
     /// The time between two extensions of the archive by the store's own thread.
     pub archive_period: Duration,
+    /// Maximum time for which a checkpoint waits for the disk of the archive, if the store has [threads](Options::background). After
+    /// that it goes on without, and a full log refuses transactions with that reason, until the disk answers.
+    pub archive_wait_max: Duration,
     /// The bytes of archived log of which a file of the archive's index is made, by which damaged pages are rebuilt. Until then the
     /// index is in memory, and takes at most a quarter of that.
     pub archive_run_bytes: u64,
@@ -140,6 +143,7 @@ impl Default for Options {
             progress: None,
             archive: None,
             archive_period: Duration::from_secs(1),
+            archive_wait_max: Duration::from_secs(10),
             archive_run_bytes: 8 << 20,
             backup: None,
             log,
@@ -173,6 +177,7 @@ impl Clone for Options {
             progress: self.progress.clone(),
             archive: self.archive.clone(),
             archive_period: self.archive_period,
+            archive_wait_max: self.archive_wait_max,
             archive_run_bytes: self.archive_run_bytes,
             backup: self.backup.clone(),
             log: self.log.clone(),

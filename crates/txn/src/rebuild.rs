@@ -12,7 +12,9 @@ use std::collections::BTreeSet;
 use cedrat_media::Media;
 use cedrat_pages::{PageBuf, PageId, Rebuild, copy_of_page};
 use cedrat_sync::{Arc, Mutex, Weak, planted};
-use cedrat_wal::{ArchivedLog, CONTROL_FILE, Found, Kind, Log, LogError, Lsn, Record, RecordIndex, RecordRef, TxnId};
+use cedrat_wal::{
+    ArchivedLog, CONTROL_FILE, Found, Kind, Log, LogError, Lsn, Position, Record, RecordIndex, RecordRef, TxnId,
+};
 
 use crate::body::{Body, CARRIED, Redo};
 use crate::error::{Error, Result};
@@ -107,10 +109,21 @@ impl Rebuilder {
         Ok(Rebuilder { to: Arc::clone(to), run_len, index: Mutex::new(None), backup })
     }
 
-    /// Indexes what was archived since, and checks the backup. Returns the LSN up to which records are indexed.
-    pub(crate) fn prepare(&self, inner: &Inner, archived: &ArchivedLog) -> Result<Lsn> {
+    /// Checks the backup, and indexes a piece of what was archived since. Returns the LSN up to which records are indexed, and whether
+    /// there is more.
+    pub(crate) fn prepare(&self, inner: &Inner, archived: &ArchivedLog) -> Result<(Lsn, bool)> {
         self.backup.as_ref().map_or(Ok(()), |backup| backup.check(archived))?;
-        self.with_index(inner, archived, |index| Ok(index.up_to()))
+        let mut index = self.index.lock();
+        let index = self.opened(&mut index, archived)?;
+        let more = index.catch_up_a_piece(archived, &mut |record, keys| inner.keys_of(record, keys))?;
+        Ok((index.up_to(), more))
+    }
+
+    fn opened<'i>(&self, index: &'i mut Option<RecordIndex>, archived: &ArchivedLog) -> Result<&'i mut RecordIndex> {
+        match index {
+            Some(index) => Ok(index),
+            None => Ok(index.insert(RecordIndex::open(&self.to, archived, self.run_len)?)),
+        }
     }
 
     /// Calls `work` with the index of all that is archived. If the index is damaged, it is made again, once.
@@ -121,10 +134,7 @@ impl Rebuilder {
         mut work: impl FnMut(&RecordIndex) -> Result<T>,
     ) -> Result<T> {
         let mut index = self.index.lock();
-        if index.is_none() {
-            *index = Some(RecordIndex::open(&self.to, archived, self.run_len)?);
-        }
-        let index = index.as_mut().expect("it is open");
+        let index = self.opened(&mut index, archived)?;
         let mut keys = |record: &RecordRef<'_>, keys: &mut Vec<u64>| inner.keys_of(record, keys);
         let mut attempt = |index: &mut RecordIndex| {
             index.catch_up(archived, &mut keys)?;
@@ -175,12 +185,19 @@ struct History<'a> {
 }
 
 impl History<'_> {
+    /// Returns the positions in a layer of the records that have a key, and were not forgotten.
+    fn positions(&self, layer: usize, key: Key) -> Result<Vec<Position>> {
+        let mut positions = self.index.positions(layer, key.number())?;
+        positions.retain(|&at| self.archived.has(at));
+        Ok(positions)
+    }
+
     /// Passes the records with a key that are not before an LSN to `visit`, in the order of LSNs.
     fn visit(&self, key: Key, since: Lsn, mut visit: impl FnMut(Record) -> Result<()>) -> Result<()> {
         let mut layers = 0..self.index.layers();
         let oldest = layers.find(|&layer| self.index.after(layer) < since).unwrap_or(self.index.layers() - 1);
         for layer in (0..=oldest).rev() {
-            let positions = self.index.positions(layer, key.number())?;
+            let positions = self.positions(layer, key)?;
             let mut partitions: Vec<_> =
                 positions.chunk_by(|a, b| a.partition == b.partition).map(<[_]>::iter).collect();
             let mut next = Vec::new();
@@ -205,7 +222,7 @@ impl History<'_> {
     /// Returns the LSN of the newest record that formats a page, unless it is before another LSN.
     fn formatted(&self, page: PageId, since: Lsn) -> Result<Option<Lsn>> {
         for layer in 0..self.index.layers() {
-            let positions = self.index.positions(layer, Key::Formats(page).number())?;
+            let positions = self.positions(layer, Key::Formats(page))?;
             let mut newest = None;
             for position in positions {
                 newest = newest.max(Some(self.archived.read(position)?.lsn));

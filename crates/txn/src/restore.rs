@@ -11,7 +11,7 @@ use cedrat_heap::{HeapsCopy, WantedHeaps, restore_heaps};
 use cedrat_media::{LockGuard, Media};
 use cedrat_pages::copy_page_files;
 use cedrat_sync::Arc;
-use cedrat_wal::{CONTROL_FILE, FoundArchive, Log, LogCopy, LogError, Lsn};
+use cedrat_wal::{CONTROL_FILE, Found, FoundArchive, Log, LogCopy, LogError, Lsn};
 
 use crate::error::{Error, OpenError, Result};
 
@@ -46,6 +46,7 @@ pub struct RestoreReport {
 ///
 /// # Errors
 /// [`Error::Log`] with [`LogError::Unreachable`]: the target is older than the backup, or later than the archive; with
+/// [`LogError::ArchiveBeginsLater`]: the archive has forgotten log that the backup needs, or was begun later; with
 /// [`LogError::Foreign`]: backup and archive are not of one history of a store; with [`LogError::AlreadyThere`]: the directory has
 /// files; with [`LogError::Damaged`]: a block of the log. [`Error::NoSuchMoment`]; [`Error::Heap`] with
 /// [`TwoHeaps`](cedrat_heap::Error::TwoHeaps). Errors of the disks. After one other than `AlreadyThere` the directory is not a store.
@@ -56,14 +57,32 @@ pub fn restore(
     to: &Arc<dyn Media>,
     target: RestoreTarget,
 ) -> Result<RestoreReport> {
+    restore_parts(backup, archive, to, target, true)
+}
+
+/// Restores a backup as [`restore`] does, but not the files of its pages, which `to` has already without naming them: it reads them
+/// from the backup.
+///
+/// # Errors
+/// Those of [`restore`].
+pub fn restore_over_pages(
+    backup: &Arc<dyn Media>,
+    archive: Option<&Arc<dyn Media>>,
+    to: &Arc<dyn Media>,
+    target: RestoreTarget,
+) -> Result<RestoreReport> {
+    restore_parts(backup, archive, to, target, false)
+}
+
+fn restore_parts(
+    backup: &Arc<dyn Media>,
+    archive: Option<&Arc<dyn Media>>,
+    to: &Arc<dyn Media>,
+    target: RestoreTarget,
+    has_pages: bool,
+) -> Result<RestoreReport> {
     let began = Instant::now();
-    let _not_open = lock(&**backup)?;
-    let found = Log::look(backup)?;
-    found.refuse_archive()?;
-    if found.control().is_log_alone() {
-        let (found, wanted) = ("a log alone", "a backup of a store");
-        return Err(LogError::Foreign { file: CONTROL_FILE.into(), found, wanted }.into());
-    }
+    let (_not_open, found) = look(backup)?;
     let archive = archive.map(FoundArchive::look).transpose()?;
     let first = found.end_lsn().previous();
     let newest = archive.as_ref().map_or(first, |archive| archive.lsns().1);
@@ -89,10 +108,22 @@ pub fn restore(
         includes_backups: !archive.was_extended_within(first..target.next()),
     });
     let wanted = wanted.unwrap_or(WantedHeaps { includes_backups: true, ..WantedHeaps::default() });
-    let mut bytes = copy_page_files(&**backup, &**to)?;
+    let mut bytes = if has_pages { copy_page_files(&**backup, &**to)? } else { 0 };
     bytes += restore_heaps(&**backup, &**to, &found.control().store, first, &wanted)?;
     log.complete()?;
     Ok(RestoreReport { up_to: target, bytes, total: began.elapsed() })
+}
+
+/// Locks a backup, and reads its log.
+pub(crate) fn look(backup: &Arc<dyn Media>) -> Result<(LockGuard, Found)> {
+    let not_open = lock(&**backup)?;
+    let found = Log::look(backup)?;
+    found.refuse_archive()?;
+    if found.control().is_log_alone() {
+        let (found, wanted) = ("a log alone", "a backup of a store");
+        return Err(LogError::Foreign { file: CONTROL_FILE.into(), found, wanted }.into());
+    }
+    Ok((not_open, found))
 }
 
 /// Locks a backup, whose directory may be read-only.

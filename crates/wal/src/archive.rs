@@ -10,6 +10,7 @@
 //! 5. A log continues where its last opening has ended, and keeps all blocks that were durable then. A log that lacks the newest
 //!    archived blocks, or has others in their place, was restored from an older copy: its history is another one, and needs another
 //!    archive.
+//! 6. An archive forgets its beginning only on request ([`LogArchive::forget`]).
 
 use cedrat_media::{Durability, FileId, LockGuard, Media, OpenMode, write_all_at};
 use cedrat_sync::{Arc, RwLock, planted};
@@ -25,6 +26,7 @@ use crate::control::{CONTROL_FILE, Control, ControlFile};
 use crate::copy::{BlocksToCopy, Limits, are_same, has_same_records, refuse_other_files};
 use crate::entries::{DirectoryLock, LOCK_FILE, lock};
 use crate::epoch::{Epoch, Epochs};
+use crate::forget::newest_segment;
 use crate::index::Indexed;
 use crate::log::Log;
 use crate::look;
@@ -38,12 +40,12 @@ use crate::{LogError, LogOffset, Lsn, PartitionId, Position, Record, RecordRef};
 /// An archive of a log, open for more.
 #[derive(Debug)]
 pub struct LogArchive {
-    to: Arc<dyn Media>,
+    pub(crate) to: Arc<dyn Media>,
     file: ControlFile,
-    control: Control,
-    moments: Moments,
+    pub(crate) control: Control,
+    pub(crate) moments: Moments,
     /// By partition and sequence number.
-    segments: BTreeMap<(PartitionId, u64), Arc<Slot>>,
+    pub(crate) segments: BTreeMap<(PartitionId, u64), Arc<Slot>>,
     /// The number of the next segment file.
     next: u32,
     _lock: (DirectoryLock, Option<LockGuard>),
@@ -53,7 +55,7 @@ pub struct LogArchive {
 #[derive(Debug)]
 pub struct FoundArchive {
     pub(crate) found: Found,
-    moments: Vec<Moment>,
+    pub(crate) moments: Vec<Moment>,
 }
 
 impl LogArchive {
@@ -70,7 +72,8 @@ impl LogArchive {
             Err(LogError::Absent { .. }) => return LogArchive::begin(to, lock, now),
             opened => opened?,
         };
-        let of_other = |found, wanted| Err(LogError::Foreign { file: file.path(&**to), found, wanted });
+        let path = file.path(&**to);
+        let of_other = |found, wanted| Err(LogError::Foreign { file: path.clone(), found, wanted });
         if control.store != now.store || control.segment_len != now.segment_len {
             return of_other("the archive of another store", "an archive of this one");
         }
@@ -79,16 +82,42 @@ impl LogArchive {
                 return Err(LogError::ArchiveGap { partition: index as u16, offset: known.durable_below });
             }
         }
-        // The bytes that were read may be in a cache that a power failure clears; the log is recycled for them (R6).
-        file.settle(&**to, &control)?;
-        let (moments, _) = Moments::open(&**to, moments_end(&control), OpenMode::ReadWrite)?;
-        let (in_use, files) = look::files(&**to, &control, OpenMode::ReadWrite)?;
-        let reader = look::reader(to, &control, in_use, Faults::default());
-        let is_continued = may_follow(&control, &now.epochs, log) && has_same_blocks(&reader, &control, log)?;
+        let (mut archive, reader) = LogArchive::opened(to, file, control, lock)?;
+        let control = &archive.control;
+        let is_continued = may_follow(control, &now.epochs, log) && has_same_blocks(&reader, control, log)?;
         if !is_continued && !planted!("other_future_archived") {
             return of_other("the archive of another history of this store", "the archive of this one");
         }
-        let epochs = merge_epochs(&control, &now.epochs)?;
+        let epochs = merge_epochs(control, &now.epochs)?;
+        if epochs != archive.control.epochs && !planted!("ends_of_epochs_archived_late") {
+            // The log may forget where the epoch before has ended.
+            archive.write(Control { epochs, ..archive.control.clone() })?;
+        }
+        Ok(archive)
+    }
+
+    /// Opens an archive whose log is not open, to [forget](LogArchive::forget) its beginning.
+    ///
+    /// # Errors
+    /// [`LogError::Absent`], [`LogError::InUse`], [`LogError::Damaged`], [`LogError::Io`].
+    pub fn open_alone(to: &Arc<dyn Media>) -> Result<LogArchive, LogError> {
+        let lock = lock(&**to)?;
+        let (file, control) = open_control(to, OpenMode::ReadWrite)?;
+        Ok(LogArchive::opened(to, file, control, lock)?.0)
+    }
+
+    /// Returns an archive with this control file, and a reader of it.
+    fn opened(
+        to: &Arc<dyn Media>,
+        file: ControlFile,
+        control: Control,
+        lock: DirectoryLock,
+    ) -> Result<(LogArchive, Reader), LogError> {
+        // The bytes that were read may be in a cache that a power failure clears; the log is recycled for them (R6).
+        file.settle(&**to, &control)?;
+        let (moments, _) = Moments::open(&**to, control.moments_file, moments_end(&control), OpenMode::ReadWrite)?;
+        let (in_use, files) = look::files(&**to, &control, OpenMode::ReadWrite)?;
+        let reader = look::reader(to, &control, in_use, Faults::default());
         let mut segments = BTreeMap::new();
         let mut next = files.unready.iter().max().map_or(0, |number| number + 1);
         for (index, in_use) in reader.in_use.iter().enumerate() {
@@ -97,20 +126,28 @@ impl LogArchive {
                 next = next.max(slot.number + 1);
             }
         }
-        let mut archive =
-            LogArchive { to: Arc::clone(to), file, control, moments, segments, next, _lock: (lock, None) };
-        if epochs != archive.control.epochs && !planted!("ends_of_epochs_archived_late") {
-            // The log may forget where the epoch before has ended.
-            archive.write(Control { epochs, ..archive.control.clone() })?;
-        }
-        Ok(archive)
+        let archive = LogArchive { to: Arc::clone(to), file, control, moments, segments, next, _lock: (lock, None) };
+        // Forgotten files that are left are in the way of nothing.
+        let _ = archive.remove_forgotten();
+        Ok((archive, reader))
     }
 
-    fn write(&mut self, mut control: Control) -> Result<(), LogError> {
+    pub(crate) fn write(&mut self, mut control: Control) -> Result<(), LogError> {
         control.generation += 1;
-        self.file.write(&*self.to, &control)?;
+        self.file.write(&*self.to, &control).map_err(|error| match error {
+            LogError::Limit { given, limit, .. } => {
+                let what = "the control file of an archive, in bytes (let the archive forget what is before a backup)";
+                LogError::Limit { what, given, limit }
+            }
+            other => other,
+        })?;
         self.control = control;
         Ok(())
+    }
+
+    /// Returns the directory of the archive.
+    pub fn media(&self) -> &Arc<dyn Media> {
+        &self.to
     }
 
     fn begin(to: &Arc<dyn Media>, lock: DirectoryLock, now: Control) -> Result<LogArchive, LogError> {
@@ -276,21 +313,15 @@ impl ArchivedLog {
         self.control.promise
     }
 
-    /// Whether it has all records of a log from the beginning of `since` on, a control file.
-    pub fn begins_before(&self, since: &Control) -> bool {
-        let begins = self.control.partitions.iter().zip(&since.partitions);
-        { begins }.all(|(archived, needed)| archived.scan_from <= needed.scan_from)
-    }
-
     /// Whether it continues a backup that is not open.
     ///
     /// # Errors
     /// [`LogError::Damaged`], of either; [`LogError::Io`].
     pub fn continues(&self, backup: &Found) -> Result<bool, LogError> {
         Ok(self.control.store == backup.control().store
-            && self.begins_before(backup.control())
+            && self.first() <= backup.control().checkpoint.scan_lsn
             && backup.end_lsn().previous() <= self.up_to()
-            && has_same_records(backup, &self.reader)?)
+            && has_same_records(backup, &self.reader, &self.control)?)
     }
 
     /// Reads a record.
@@ -299,6 +330,11 @@ impl ArchivedLog {
     /// [`LogError::Damaged`]: none begins there. [`LogError::Truncated`]: the archive does not have it. [`LogError::Io`].
     pub fn read(&self, position: Position) -> Result<Record, LogError> {
         Backwards::new(&self.reader, None, position).read_one()
+    }
+
+    /// Whether it has a position; it may have forgotten it.
+    pub fn has(&self, position: Position) -> bool {
+        self.control.partitions.get(position.partition.index()).is_some_and(|known| known.scan_from <= position.offset)
     }
 
     pub(crate) fn store(&self) -> StoreId {
@@ -352,8 +388,23 @@ impl FoundArchive {
     /// # Errors
     /// [`LogError::Absent`]; [`LogError::Damaged`], [`LogError::Io`].
     pub fn look(at: &Arc<dyn Media>) -> Result<FoundArchive, LogError> {
+        let begin = || open_control(at, OpenMode::Read).map(|(_, control)| control.checkpoint.scan_lsn);
+        let mut before = begin()?;
+        loop {
+            let looked = FoundArchive::look_once(at);
+            let now = if looked.is_err() { begin()? } else { before };
+            // It may have forgotten meanwhile what was to be read.
+            if now == before {
+                return looked;
+            }
+            before = now;
+        }
+    }
+
+    fn look_once(at: &Arc<dyn Media>) -> Result<FoundArchive, LogError> {
         let found = Found::look_archive(at)?;
-        let (_, moments) = Moments::open(&**at, moments_end(found.control()), OpenMode::Read)?;
+        let control = found.control();
+        let (_, moments) = Moments::open(&**at, control.moments_file, moments_end(control), OpenMode::Read)?;
         Ok(FoundArchive { found, moments })
     }
 
@@ -408,8 +459,7 @@ fn has_same_blocks(archive: &Reader, control: &Control, log: &Log) -> Result<boo
     let geometry = reader.geometry;
     for (index, (known, now)) in control.partitions.iter().zip(log.control().partitions).enumerate() {
         let end = known.durable_below;
-        let newest_segment = geometry.begin(geometry.sequence(LogOffset::new(end.get().saturating_sub(1))));
-        let range = now.scan_from.max(known.scan_from).max(newest_segment)..end;
+        let range = now.scan_from.max(known.scan_from).max(newest_segment(geometry, end))..end;
         if !are_same(archive, reader, PartitionId(index as u16), range, Lsn::MAX)? {
             return Ok(planted!("archived_blocks_not_compared"));
         }

@@ -393,7 +393,7 @@ mod tests {
             ("PROMISE", slot::PROMISE),
             ("PARTITIONS", slot::PARTITIONS),
             ("SCHEMA_COUNT", slot::SCHEMA_COUNT),
-            ("RESERVED", slot::RESERVED),
+            ("MOMENTS", slot::MOMENTS),
             ("EPOCH_COUNT", slot::EPOCH_COUNT),
             ("NAME_COUNT", slot::NAME_COUNT),
             ("LISTS", slot::LISTS),

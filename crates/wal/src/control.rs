@@ -53,8 +53,8 @@ pub(crate) mod at {
     pub(crate) const PROMISE: usize = NEXT_TXN + 8;
     pub(crate) const PARTITIONS: usize = PROMISE + 8;
     pub(crate) const SCHEMA_COUNT: usize = PARTITIONS + 2;
-    pub(crate) const RESERVED: usize = SCHEMA_COUNT + 2;
-    pub(crate) const EPOCH_COUNT: usize = RESERVED + 4;
+    pub(crate) const MOMENTS: usize = SCHEMA_COUNT + 2; // of an archive: number of its file of moments; else 0
+    pub(crate) const EPOCH_COUNT: usize = MOMENTS + 4;
     pub(crate) const NAME_COUNT: usize = EPOCH_COUNT + 4;
     pub(crate) const LISTS: usize = NAME_COUNT + 4;
 }
@@ -95,6 +95,8 @@ pub struct Control {
     pub names: Vec<String>,
     /// Argument schemas of the first names, in the order of the names; 0: unknown.
     pub schemas: Vec<u32>,
+    /// The number of the file of moments of an archive; 0 in a log.
+    pub moments_file: u32,
 }
 
 /// The state of one partition in the control file.
@@ -194,6 +196,7 @@ impl Control {
         put_u64(slot, at::PROMISE, self.promise.get());
         put_u16(slot, at::PARTITIONS, self.partitions.len() as u16);
         put_u16(slot, at::SCHEMA_COUNT, self.schemas.len() as u16);
+        put_u32(slot, at::MOMENTS, self.moments_file);
         put_u32(slot, at::EPOCH_COUNT, self.epochs.list.len() as u32);
         put_u32(slot, at::NAME_COUNT, self.names.len() as u32);
         let mut at = at::LISTS;
@@ -297,6 +300,7 @@ impl Control {
             epochs,
             names,
             schemas,
+            moments_file: get_u32(slot, at::MOMENTS),
         })
     }
 }
@@ -600,6 +604,7 @@ mod tests {
             epochs: Epochs { list: epochs },
             names: vec!["cedrat.increment".into(), "é".into(), String::new()],
             schemas: vec![7, 0],
+            moments_file: 3,
         }
     }
 

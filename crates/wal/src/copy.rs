@@ -17,7 +17,7 @@ use std::ops::Range;
 use crate::archive::FoundArchive;
 use crate::block::{BLOCK_HEADER_LEN, BLOCK_UNIT, BlockHeader, SegmentHeader};
 use crate::checksum::record_seed;
-use crate::control::{Control, ControlFile, ControlPartition};
+use crate::control::{Control, ControlFile};
 use crate::log::Log;
 use crate::open::Found;
 use crate::read::Reader;
@@ -129,18 +129,17 @@ impl LogCopy {
         }
         // Its pages may have all changes that its log has.
         let (first, newest) = (backup.end_lsn().previous(), archive.end_lsn().previous());
-        let begins_late =
-            |(archived, needed): (&ControlPartition, &ControlPartition)| archived.scan_from > needed.scan_from;
-        let is_gap = archive.control().partitions.iter().zip(&since.partitions).any(begins_late);
-        if is_gap || !(first..=newest).contains(&target) && !planted!("unreachable_target_restored") {
-            return Err(LogError::Unreachable { target, first, last: if is_gap { Lsn::ZERO } else { newest } });
+        refuse_later_beginning(backup, archive)?;
+        if !(first..=newest).contains(&target) && !planted!("unreachable_target_restored") {
+            return Err(LogError::Unreachable { target, first, last: newest });
         }
-        if !has_same_records(backup, archive.reader())? {
+        if !has_same_records(backup, archive.reader(), archive.control())? {
             let (found, wanted) =
                 ("the archive of another history of the store", "the archive of the backup's history");
             return Err(LogError::Foreign { file: archive.control_path(), found, wanted });
         }
-        let mut control = Control { generation: 1, checkpoint: since.checkpoint, ..archive.control().clone() };
+        let of_archive = archive.control().clone();
+        let mut control = Control { generation: 1, checkpoint: since.checkpoint, moments_file: 0, ..of_archive };
         // At its end, blocks are copied whole: the restored log continues the archive. Its last ones may have no record that counts.
         let is_whole = target == newest && control.epochs.forget_unreached(&archive.control().partitions, newest);
         let last = if is_whole { target } else { control.epochs.end_at(target) };
@@ -149,7 +148,8 @@ impl LogCopy {
         let begins = control.epochs.newest().map(|epoch| epoch.begins.clone()).unwrap_or_default();
         for (index, known) in control.partitions.iter_mut().enumerate() {
             let partition = PartitionId(index as u16);
-            known.scan_from = since.partitions[index].scan_from;
+            // The archive may have forgotten blocks without a record that the backup needs.
+            known.scan_from = since.partitions[index].scan_from.max(known.scan_from);
             let stop = archive.ends()[index];
             // No epoch, and no checkpoint, begins behind the end: there may be blocks without records before them.
             let begun = begins.get(index).map_or(known.scan_from, |&begin| begin.max(known.scan_from));
@@ -274,12 +274,14 @@ pub(crate) struct BlocksToCopy<'l> {
     reader: &'l Reader,
     partition: PartitionId,
     limits: Limits,
+    /// Whether the rest of each block stays as it was read. Else it becomes zeros: in a file with an earlier life it is anything.
+    pub(crate) keep_padding: bool,
     piece: AlignedBuf,
 }
 
 impl<'l> BlocksToCopy<'l> {
     pub(crate) fn new(reader: &'l Reader, partition: PartitionId, limits: Limits) -> BlocksToCopy<'l> {
-        BlocksToCopy { reader, partition, limits, piece: AlignedBuf::zeroed(0) }
+        BlocksToCopy { reader, partition, limits, keep_padding: false, piece: AlignedBuf::zeroed(0) }
     }
 
     /// Returns the segment file that holds an offset.
@@ -337,6 +339,10 @@ impl<'l> BlocksToCopy<'l> {
                 return Ok(if done == 0 { Whole::Needs(len) } else { Whole::Up(done) });
             }
             let (used, last) = self.records_to_copy(&header, &self.piece[done..])?;
+            let behind = self.piece.len().min(done + len);
+            if !self.keep_padding && !planted!("padding_copied") {
+                self.piece[done + header.used as usize..behind].fill(0);
+            }
             let limited = BlockHeader {
                 used: used as u32,
                 last_lsn: last,
@@ -402,12 +408,22 @@ pub(crate) fn are_same(
     Ok(true)
 }
 
+/// Refuses an archive that lacks records which a backup needs, because it begins later.
+pub(crate) fn refuse_later_beginning(backup: &Found, archive: &Found) -> Result<(), LogError> {
+    let (needed, begins) = (backup.control().checkpoint.scan_lsn, archive.control().checkpoint.scan_lsn);
+    if begins > needed && !planted!("forgotten_log_restored") {
+        return Err(LogError::ArchiveBeginsLater { needed, begins });
+    }
+    Ok(())
+}
+
 /// Whether an archive has the records of a backup.
-pub(crate) fn has_same_records(backup: &Found, archive: &Reader) -> Result<bool, LogError> {
+pub(crate) fn has_same_records(backup: &Found, archive: &Reader, control: &Control) -> Result<bool, LogError> {
     let last = backup.end_lsn().previous();
-    for (index, known) in backup.control().partitions.iter().enumerate() {
+    let both = backup.control().partitions.iter().zip(&control.partitions);
+    for (index, (known, archived)) in both.enumerate() {
         let partition = PartitionId(index as u16);
-        let range = known.scan_from..backup.end_before(partition, last)?;
+        let range = known.scan_from.max(archived.scan_from)..backup.end_before(partition, last)?;
         if !are_same(backup.reader(), archive, partition, range, last)? {
             return Ok(planted!("other_future_restored"));
         }

@@ -191,6 +191,13 @@ impl Epochs {
             self.list.remove(0);
         }
     }
+
+    /// Forgets the dead numbers before `kept` that the oldest epoch has within it. A reader from `kept` on needs none of them.
+    pub(crate) fn forget_dead_before(&mut self, kept: Lsn) {
+        if let Some(oldest) = self.list.first_mut() {
+            oldest.dead.retain(|dead| dead.end > kept);
+        }
+    }
 }
 
 #[cfg(test)]

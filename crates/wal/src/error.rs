@@ -115,15 +115,34 @@ pub enum LogError {
     },
     /// An archive cannot restore a backup to this record.
     #[error(
-        "cannot restore to LSN {}: the backup ends at LSN {}, and the archive continues it to LSN {} (0: not at all); choose an LSN \
-         between them, or another backup", .target.get(), .first.get(), .last.get()
+        "cannot restore to LSN {}: the backup ends at LSN {}, and the archive continues it to LSN {}; choose an LSN between them, or \
+         another backup", .target.get(), .first.get(), .last.get()
     )]
     Unreachable {
         /// The requested LSN.
         target: Lsn,
         /// The LSN at which the backup ends: it has all changes up to there.
         first: Lsn,
-        /// The last LSN of the archive; 0 if the archive begins after the backup.
+        /// The last LSN of the archive.
+        last: Lsn,
+    },
+    /// An archive begins later than a backup needs it: it has forgotten what was before, or was begun later.
+    #[error(
+        "the backup needs the log from LSN {} on, and the archive begins at LSN {}: it has forgotten what was before, or was begun later; \
+         use a younger backup, or restore this one without the archive", .needed.get(), .begins.get()
+    )]
+    ArchiveBeginsLater {
+        /// The LSN from which on the backup needs the log.
+        needed: Lsn,
+        /// The first LSN of the archive.
+        begins: Lsn,
+    },
+    /// An archive ends before an LSN.
+    #[error("the archive ends at LSN {}, before LSN {}: extend it, then try again", .last.get(), .lsn.get())]
+    NotArchived {
+        /// The LSN.
+        lsn: Lsn,
+        /// The last LSN of the archive.
         last: Lsn,
     },
     /// The log was stopped permanently; only reopening the store helps.

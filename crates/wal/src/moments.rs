@@ -9,8 +9,22 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::{LogError, Lsn};
 
-/// The name of the file in an archive's directory.
+/// The name of an archive's first file of moments. Each later one, which lacks forgotten moments, has a number of its own.
 pub(crate) const MOMENTS_FILE: &str = "moments";
+
+/// Returns the name of the file of moments with this number.
+pub(crate) fn file_name(number: u32) -> String {
+    if number == 0 { MOMENTS_FILE.to_owned() } else { format!("{MOMENTS_FILE}-{number}") }
+}
+
+/// Returns the number in the name of a file of moments; `None` if it is another file.
+pub(crate) fn file_number(name: &str) -> Option<u32> {
+    let number = match name.strip_prefix(MOMENTS_FILE)? {
+        "" => 0,
+        rest => rest.strip_prefix('-')?.parse().ok()?,
+    };
+    (file_name(number) == name).then_some(number)
+}
 
 /// Offsets in an entry; the description follows.
 mod at {
@@ -97,11 +111,24 @@ impl Moments {
         Ok(Moments { file, end: 0, description: Vec::new() })
     }
 
-    /// Opens the file of an archive, whose moments end at an offset, and returns all of them, too. What follows is an interrupted
-    /// append, which the next one writes over.
-    pub(crate) fn open(media: &dyn Media, end: u64, mode: OpenMode) -> Result<(Moments, Vec<Moment>), LogError> {
-        let io = |error| LogError::io(format!("reading the file {MOMENTS_FILE}"), error);
-        let file = media.open(MOMENTS_FILE, mode).map_err(io)?;
+    /// Opens the file of an archive with this number, whose moments end at an offset, and returns all of them, too. What follows is an
+    /// interrupted append, which the next one writes over.
+    pub(crate) fn open(
+        media: &dyn Media,
+        number: u32,
+        end: u64,
+        mode: OpenMode,
+    ) -> Result<(Moments, Vec<Moment>), LogError> {
+        let name = file_name(number);
+        let io = |error| LogError::io(format!("reading the file {name}"), error);
+        let file = media.open(&name, mode).map_err(io)?;
+        Moments { file, end, description: Vec::new() }.read(media)
+    }
+
+    /// Reads the file up to its end.
+    pub(crate) fn read(&self, media: &dyn Media) -> Result<(Moments, Vec<Moment>), LogError> {
+        let (file, end) = (self.file, self.end);
+        let io = |error| LogError::io(format!("reading {}", media.path(file)), error);
         let mut bytes = vec![0; media.len(file).map_err(io)?.min(end) as usize];
         read_exact_at(media, file, 0, &mut bytes).map_err(io)?;
         let mut moments = Moments { file, end: 0, description: Vec::new() };
@@ -115,6 +142,34 @@ impl Moments {
             return Err(LogError::Damaged { file: media.path(file), offset: moments.end, what });
         }
         Ok((moments, list))
+    }
+
+    /// Writes moments to a new file with this number, durably, as the archive has them from an LSN on: the last one before it tells
+    /// which description its successors do not repeat.
+    pub(crate) fn write_from(
+        media: &dyn Media,
+        number: u32,
+        moments: &[Moment],
+        lsn: Lsn,
+    ) -> Result<Moments, LogError> {
+        let name = file_name(number);
+        let io = |error| LogError::io(format!("writing the file {name}"), error);
+        let file = media.open(&name, OpenMode::Create).map_err(io)?;
+        let mut kept = Moments { file, end: 0, description: Vec::new() };
+        let first = moments.partition_point(|moment| moment.up_to < lsn).saturating_sub(1);
+        let mut bytes = Vec::new();
+        for (index, moment) in moments.iter().enumerate().skip(first) {
+            let mut moment = moment.clone();
+            if index == first && !planted!("description_forgotten") {
+                let described = moments[..=index].iter().rfind(|moment| !moment.description.is_empty());
+                moment.description = described.map(|moment| moment.description.clone()).unwrap_or_default();
+            }
+            bytes.extend(moment.encode());
+            kept.add(&moment);
+        }
+        write_all_at(media, file, 0, &bytes, Durability::Volatile).and_then(|()| media.sync(file)).map_err(io)?;
+        media.sync_directory("").map_err(io)?;
+        Ok(kept)
     }
 
     /// Returns the offset behind the newest moment.
@@ -184,15 +239,16 @@ mod tests {
                 moments.append(&disk, moment(lsn, description)).expect("the disk works");
                 ends.push(moments.end());
             }
-            let (_, list) = Moments::open(&disk, ends[2], OpenMode::Read).expect("it is whole");
+            let (_, list) = Moments::open(&disk, 0, ends[2], OpenMode::Read).expect("it is whole");
             assert_eq!(list, [moment(1, b"one"), moment(5, b""), moment(9, b"two")]);
             write_all_at(&disk, moments.file, ends[2] - 1, &[9], Durability::Durable).expect("the disk works");
-            let error = Moments::open(&disk, ends[2], OpenMode::Read).expect_err("E18.9c");
+            let error = Moments::open(&disk, 0, ends[2], OpenMode::Read).expect_err("E18.9c");
             assert!(matches!(error, LogError::Damaged { offset, .. } if offset == ends[1]), "E18.9c: {error}");
-            let (mut again, list) = Moments::open(&disk, ends[1], OpenMode::ReadWrite).expect("the third is not named");
+            let (mut again, list) =
+                Moments::open(&disk, 0, ends[1], OpenMode::ReadWrite).expect("the third is not named");
             assert_eq!(list.len(), 2);
             again.append(&disk, moment(9, b"two")).expect("the disk works");
-            assert_eq!(Moments::open(&disk, ends[2], OpenMode::Read).expect("it is whole").1.len(), 3);
+            assert_eq!(Moments::open(&disk, 0, ends[2], OpenMode::Read).expect("it is whole").1.len(), 3);
         });
     }
 

@@ -14,7 +14,7 @@ use crate::epoch::{Epoch, Epochs};
 use crate::error::LogError;
 use crate::log::{ControlState, Log, RUNNING, Shared, add_names};
 use crate::look::{self, Ends, Files};
-use crate::moments::MOMENTS_FILE;
+use crate::moments;
 use crate::opening::Lock;
 use crate::options::LogOptions;
 use crate::partition::{Constants, Partition};
@@ -68,6 +68,7 @@ pub(crate) fn create(
         epochs: Epochs { list: vec![epoch] },
         names: Vec::new(),
         schemas: Vec::new(),
+        moments_file: 0,
     };
     add_names(&mut control, names)?;
     let taken = lock.take(&**media)?;
@@ -151,14 +152,19 @@ impl Found {
         let oldest = self.control.checkpoint.scan_lsn.max(Lsn::new(1));
         let from = from.max(oldest);
         let mut places = Vec::new();
-        for (index, known) in self.control.partitions.iter().enumerate() {
-            let after = self.ends.index[index].partition_point(|&(first, _)| first <= from);
-            let begin = after.checked_sub(1).map_or(known.scan_from, |at| self.ends.index[index][at].1);
-            places.push((begin, self.ends.stops[index]));
+        for (index, &stop) in self.ends.stops.iter().enumerate() {
+            places.push((self.first_block(PartitionId(index as u16), from), stop));
         }
         let complete = (from == oldest).then(|| Arc::clone(&self.complete));
         let bounds = scan::Bounds { from, end: self.ends.end, places };
         Scan::new(&self.reader, bounds, complete)
+    }
+
+    /// Returns the offset of a block of a partition: all of its records from an LSN on are in this block or later.
+    pub(crate) fn first_block(&self, partition: PartitionId, from: Lsn) -> LogOffset {
+        let (index, known) = (&self.ends.index[partition.index()], &self.control.partitions[partition.index()]);
+        let after = index.partition_point(|&(first, _)| first <= from);
+        after.checked_sub(1).map_or(known.scan_from, |at| index[at].1)
     }
 
     /// Refuses an archive, which is no log to be opened.
@@ -167,7 +173,7 @@ impl Found {
     /// [`LogError::Foreign`]; [`LogError::Io`].
     pub fn refuse_archive(&self) -> Result<(), LogError> {
         let names = self.media.list("").map_err(|error| LogError::io("listing the log's directory", error))?;
-        if names.iter().any(|name| name == MOMENTS_FILE) {
+        if names.iter().any(|name| moments::file_number(name).is_some()) {
             let (found, wanted) = ("an archive", "a log, or a backup");
             return Err(LogError::Foreign { file: self.control_path(), found, wanted });
         }
@@ -178,6 +184,10 @@ impl Found {
     pub(crate) fn control_path(&self) -> String {
         let file = self.media.open(CONTROL_FILE, OpenMode::Read);
         file.map_or_else(|_| CONTROL_FILE.into(), |file| self.media.path(file))
+    }
+
+    pub(crate) fn media(&self) -> &Arc<dyn Media> {
+        &self.media
     }
 
     pub(crate) fn reader(&self) -> &Reader {

@@ -70,7 +70,7 @@ static cedrat_status refused(const char *backup, const char *archive, const char
 }
 
 int main(int count, char **arguments) {
-  enum { ARCHIVE, BACKUP, LSN, TIME, NEWEST, ALONE, PLACES };
+  enum { ARCHIVE, BACKUP, LATER, LSN, TIME, NEWEST, ALONE, PLACES };
   char place[PLACES][300];
   cedrat_store *store, *other;
   cedrat_heap *heap;
@@ -78,7 +78,8 @@ int main(int count, char **arguments) {
   cedrat_restore_options options = {0};
   cedrat_backup_report report;
   cedrat_scrub_report scrubbed;
-  uint64_t lsn;
+  cedrat_statistics statistics;
+  uint64_t lsn, first;
   size_t index;
   CHECK(count == 2);
   for (index = 0; index < PLACES; index++) {
@@ -119,8 +120,21 @@ int main(int count, char **arguments) {
   IS(CEDRAT_EXISTS, refused(place[BACKUP], place[ARCHIVE], place[NEWEST], 0, "heaps"));
   IS(CEDRAT_NULL, cedrat_restore(NULL, NULL, place[ALONE], NULL, NULL, NULL, 0));
   IS(CEDRAT_MISUSE, open_archived(place[LSN], place[ARCHIVE], NULL, &other));
+
+  OK(open_archived(arguments[1], place[ARCHIVE], NULL, &store));
+  OK(cedrat_get_statistics(store, &statistics));
+  IS(CEDRAT_UNKNOWN, cedrat_archive_forget(store, place[LATER], NULL));
+  OK(cedrat_backup(store, place[LATER], NULL, NULL));
+  OK(cedrat_archive_extend(store, NULL));
+  IS(CEDRAT_NULL, cedrat_archive_forget(store, NULL, NULL));
+  OK(cedrat_archive_forget(store, place[BACKUP], NULL));
+  OK(cedrat_archive_forget(store, place[LATER], &first));
+  CHECK(first > lsn);
+  IS(CEDRAT_MISUSE, cedrat_archive_forget(store, place[BACKUP], NULL));
+  OK(cedrat_close(store));
   store = open_store(place[ALONE]);
   IS(CEDRAT_MISUSE, cedrat_archive_extend(store, NULL));
+  IS(CEDRAT_MISUSE, cedrat_archive_forget(store, place[BACKUP], NULL));
   OK(cedrat_close(store));
   return 0;
 }

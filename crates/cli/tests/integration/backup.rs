@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use cedrat::heap::HeapOptions;
 use cedrat::prelude::*;
 use cedrat::txn::BackupOptions;
 use serde_json::Value;
@@ -16,6 +17,8 @@ fn with_archive(folder: &Path) -> Values {
     let options = cedrat::archived_in(folder.join("archive"), Options::default());
     let store = cedrat::open_with(folder.join("store"), options, cedrat::registry()).expect("a folder");
     let table = store.transact(|txn| HashTable::<u64, u64>::open_or_create(txn, "table")).expect("a table");
+    let heap = store.memory().create_heap("words", &HeapOptions::raw(1 << 16)).expect("a heap");
+    heap.atomically(|tx| tx.write(&heap, 8, 5)).expect("room");
     let mut values = Vec::new();
     for value in 0..4 {
         store.transact(|txn| table.insert(txn, &1, &value)).expect("it is not locked");
@@ -117,4 +120,73 @@ fn damaged_pages_are_rebuilt_by_scrub() {
     assert_eq!(json(&cedrat(&arguments))["rebuilt"].as_array().map(Vec::len), Some(0), "they are sound at home");
     assert!(printed(&cedrat(&["verify", &store])).contains("sound"));
     assert_eq!(value_in(Path::new(&store)), Some(3));
+}
+
+#[test]
+fn archive_forgets_before_backup_and_moment() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let values = with_archive(folder.path());
+    let place = |name: &str| text(&folder.path().join(name)).to_owned();
+    let (archive, backup, later) = (place("archive"), place("backup"), place("later"));
+    printed(&cedrat(&["backup", &place("store"), &later, "--archive", &archive]));
+    let shown = |more: &[&str]| json(&cedrat(&[&["archive", &archive, "--json"], more].concat()));
+    let whole = shown(&[]);
+    let kept = shown(&["--forget-before", &backup]);
+    assert!(kept["first"].as_u64() >= whole["first"].as_u64(), "{kept}");
+    printed(&cedrat(&["restore", &backup, &place("old"), "--archive", &archive]));
+    let lsn = values[2].1.to_string();
+    assert_eq!(shown(&["--forget-before-lsn", &lsn])["first"], values[2].1);
+    let refused = cedrat(&["restore", &backup, &place("older"), "--archive", &archive]);
+    assert!(
+        refused.status.code() == Some(1) && errors(&refused).contains("the archive begins at"),
+        "{}",
+        errors(&refused)
+    );
+    let refused = cedrat(&["archive", &archive, "--forget-before", &backup]);
+    assert!(refused.status.code() == Some(1) && errors(&refused).contains("forgetting"), "{}", errors(&refused));
+    let early = cedrat(&["archive", &archive, "--forget-before-time", "1980-01-01T00:00:00Z"]);
+    assert!(early.status.code() == Some(1) && errors(&early).contains("begins later"), "{}", errors(&early));
+    let both = cedrat(&["archive", &archive, "--forget-before-lsn", &lsn, "--forget-before", &later]);
+    assert_eq!(both.status.code(), Some(2), "{}", errors(&both));
+    assert!(shown(&["--forget-before", &later])["first"].as_u64() > Some(values[2].1));
+    printed(&cedrat(&["restore", &later, &place("newest"), "--archive", &archive]));
+    assert_eq!(value_in(&folder.path().join("newest")), Some(3));
+}
+
+#[test]
+fn backup_is_verified_with_archive() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let values = with_archive(folder.path());
+    let place = |name: &str| text(&folder.path().join(name)).to_owned();
+    let (archive, backup) = (place("archive"), place("backup"));
+    let before = (files(Path::new(&archive)), files(Path::new(&backup)));
+    let alone = json(&cedrat(&["backup", "verify", &backup, "--json"]));
+    assert_eq!(alone["structures"][0]["elements"], 1, "{alone}");
+    assert!(alone["ok"] == true && alone["up_to"].as_u64() < Some(values[1].1), "{alone}");
+    let both = json(&cedrat(&["backup", "verify", &backup, "--archive", &archive, "--json"]));
+    assert!(both["ok"] == true && both["up_to"].as_u64() >= Some(values[3].1), "{both}");
+    assert_eq!(both["heaps"][0]["name"], "words", "{both}");
+    assert!(printed(&cedrat(&["backup", "verify", &backup])).contains("sound"));
+    assert!(before == (files(Path::new(&archive)), files(Path::new(&backup))), "they are only read");
+    let page_file = Path::new(&backup).join("pages");
+    let mut bytes = std::fs::read(&page_file).expect("it is there");
+    let last = bytes.len() - 100;
+    bytes[last] ^= 4;
+    std::fs::write(&page_file, &bytes).expect("it is there");
+    let damaged = cedrat(&["backup", "verify", &backup, "--archive", &archive]);
+    assert_eq!(damaged.status.code(), Some(1));
+    let said = errors(&damaged);
+    assert!(said.contains("pages") && (said.contains("byte ") || said.contains("offset ")), "{said}");
+    let no_backup = cedrat(&["backup", "verify", &archive]);
+    assert!(no_backup.status.code() == Some(1) && errors(&no_backup).contains("an archive"), "{}", errors(&no_backup));
+    assert_eq!(cedrat(&["backup"]).status.code(), Some(2));
+}
+
+#[test]
+fn opened_backup_is_verified() {
+    let folder = tempfile::tempdir().expect("a folder");
+    with_archive(folder.path());
+    let backup = text(&folder.path().join("backup")).to_owned();
+    assert_eq!(value_in(Path::new(&backup)), Some(0));
+    assert!(printed(&cedrat(&["backup", "verify", &backup])).contains("opened"));
 }

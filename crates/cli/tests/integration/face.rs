@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::common::{self, cedrat, command, errors, files, json, printed, text};
 
-const SUBCOMMANDS: [&[&str]; 19] = [
+const SUBCOMMANDS: [&[&str]; 20] = [
     &[],
     &["tour"],
     &["bank", "run"],
@@ -20,6 +20,7 @@ const SUBCOMMANDS: [&[&str]; 19] = [
     &["info"],
     &["verify"],
     &["backup"],
+    &["backup", "verify"],
     &["restore"],
     &["archive"],
     &["log"],

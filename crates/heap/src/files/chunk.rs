@@ -164,6 +164,22 @@ impl ChunkFile<'_> {
     }
 }
 
+impl ChunkFile<'_> {
+    /// Checks the bytes of a chunk, which was read to `place`, that its checksums do not cover. `header`: it was written.
+    pub(crate) fn check_rest(&self, chunk: u32, header: Option<&ChunkHeader>, place: &[u8]) -> Result<()> {
+        let expected = header.map_or_else(|| AlignedBuf::zeroed(BLOCK_LEN), |header| header.encode(self.store));
+        let covered = if header.is_some() { BLOCK_LEN } else { place.len() };
+        let is_bad = |&at: &usize| place[at] != expected.get(at).copied().unwrap_or(0);
+        match (0..covered).find(is_bad) {
+            None => Ok(()),
+            Some(bad) => {
+                let what = "a byte of a copied chunk that should be zero is not";
+                Err(Error::damaged(self.media.path(self.file), self.place(chunk) + bad as u64, what))
+            }
+        }
+    }
+}
+
 /// Returns a checksum of the checksums of all chunks, including those never written.
 pub(crate) fn digest(chunks: &[Option<u32>]) -> u32 {
     chunks.iter().fold(0, |digest, chunk| {

@@ -112,6 +112,20 @@ impl RootFile {
         }
     }
 
+    /// Checks that both slots have this content.
+    pub(crate) fn check_slots(&self, media: &dyn Media, store: &StoreId, root: &Root) -> Result<()> {
+        let (expected, path) = (encode(store, self.writes, root)?, media.path(self.file));
+        let mut found = AlignedBuf::zeroed(SLOT_LEN);
+        for begin in [0, SLOT_LEN] {
+            cedrat_media::read_exact_at(media, self.file, begin as u64, &mut found)
+                .map_err(|error| Error::io(format!("reading {path}"), error))?;
+            if let Some(at) = (0..SLOT_LEN).find(|&at| found[at] != expected[at]) {
+                return Err(Error::damaged(path, (begin + at) as u64, "the two copies of the list of heaps differ"));
+            }
+        }
+        Ok(())
+    }
+
     /// Makes the content durable by writing it again: the process that wrote it may have ended before it was durable, and
     /// the next checkpoint goes to files that an older root names (R6).
     pub(crate) fn settle(&self, media: &dyn Media) -> Result<()> {

@@ -4,8 +4,8 @@ use cedrat_heap::HeapOptions;
 use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_pages::PageId;
 use cedrat_sync::Arc;
-use cedrat_txn::{BackupOptions, Commit, Options, Prepared, RestoreTarget, Store, Vote, restore};
-use cedrat_wal::{Log, Lsn};
+use cedrat_txn::{BackupOptions, Commit, ForgetBefore, Options, Prepared, RestoreTarget, Store, Vote, restore};
+use cedrat_wal::{FoundArchive, Log, LogError, Lsn};
 
 use crate::common::*;
 
@@ -46,6 +46,10 @@ struct World {
 fn opened(disk: &SimDisk, to: Option<&SimDisk>) -> Store {
     let archive = to.map(media);
     Store::open(media(disk), Options { archive, partitions: 3, ..options() }, registry()).expect("E18.9")
+}
+
+fn scan_lsn(backup: &SimDisk) -> Lsn {
+    Log::look(&media(backup)).unwrap().control().checkpoint.scan_lsn
 }
 
 fn state_of(store: &Store, page: PageId) -> State {
@@ -152,6 +156,32 @@ impl World {
         self.backups.push(to.journal().crash(to.journal_len(), Loss::Everything));
     }
 
+    fn forget(&mut self) {
+        let Some(index) = (self.random.below(1 << 20) as usize).checked_rem(self.backups.len()) else { return };
+        self.store().extend_archive().unwrap();
+        let before = self.to.journal_len();
+        match self.store().forget_archive(ForgetBefore::Backup(&media(&self.backups[index]))) {
+            Err(cedrat_txn::Error::Log(LogError::ArchiveBeginsLater { .. })) => {}
+            forgotten => drop(forgotten.expect("E18.13")),
+        }
+        let begins = self.begins();
+        self.backups.retain(|backup| scan_lsn(backup) >= begins);
+        if self.random.below(2) == 0 {
+            // Power of the archive's disk fails.
+            let len = self.to.journal_len();
+            let at = (before as u64 + 1 + self.random.below((len - before) as u64 + 1)).min(len as u64);
+            drop(self.store.take());
+            let seed = self.random.below(1 << 40);
+            self.to = self.to.journal().crash(at as usize, Loss::Random(seed));
+            self.go_on(self.disk.journal().crash(self.disk.journal_len(), Loss::Everything));
+        }
+    }
+
+    /// Returns the first LSN of the archive.
+    fn begins(&self) -> Lsn {
+        FoundArchive::look(&media(&self.to)).expect("E18.13b").lsns().0
+    }
+
     fn restore(&mut self) {
         if self.backups.is_empty() {
             return;
@@ -198,7 +228,7 @@ fn random_stores_are_archived_and_restored() {
         let caught = std::panic::catch_unwind(|| {
             let mut world = World::new(seed);
             for _ in 0..80 {
-                match world.random.below(24) {
+                match world.random.below(25) {
                     0..10 => world.add(),
                     10 => world.lose(),
                     11 => world.prepare(),
@@ -207,6 +237,7 @@ fn random_stores_are_archived_and_restored() {
                     14..16 => world.store().checkpoint().unwrap(),
                     16..18 => world.reopen(),
                     18 => world.back_up(),
+                    24 => world.forget(),
                     _ => world.restore(),
                 }
             }

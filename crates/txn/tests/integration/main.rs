@@ -1,8 +1,11 @@
 //! Tests of transactions through the public interface: one program, because to link one takes longer than most tests. A
 //! test that limits or measures its process is a program of its own, beside this directory.
 
+mod archive_disks;
+mod archive_retention;
 mod archives;
 mod archives_random;
+mod backup_checks;
 mod backups;
 mod carried;
 mod closing;

@@ -4,7 +4,8 @@ use cedrat_media::{Durability, Loss, Media, OpenMode, SimDisk};
 use cedrat_pages::{LayoutKind, PAGE_FILE, PAGE_LEN, PageId, PageRef, WriteBack};
 use cedrat_sync::{Arc, thread};
 use cedrat_txn::{
-    BackupOptions, CATALOGUE, Commit, OpenError, Options, Prepared, ScrubOptions, Store, Vote, object_cache::*,
+    BackupOptions, CATALOGUE, Commit, ForgetBefore, OpenError, Options, Prepared, ScrubOptions, Store, Vote,
+    object_cache::*,
 };
 use cedrat_wal::Lsn;
 use std::collections::BTreeMap;
@@ -204,6 +205,14 @@ impl World {
         let to = SimDisk::new();
         self.store.backup(&media(&to), BackupOptions::default()).unwrap();
         self.backup = Some(after(&to, Loss::Everything));
+    }
+
+    /// Lets the archive forget what its newest backup does not need.
+    fn forget(&mut self) {
+        if let Some(backup) = self.backup.as_ref().map(media) {
+            self.store.extend_archive().unwrap();
+            self.store.forget_archive(ForgetBefore::Backup(&backup)).unwrap();
+        }
     }
 
     fn loss(&mut self) -> Loss {
@@ -491,7 +500,7 @@ fn random_pages_are_rebuilt() {
         let caught = std::panic::catch_unwind(|| {
             let mut world = World::new(seed, seed % 2 == 1);
             for _ in 0..60 {
-                match world.random.below(24) {
+                match world.random.below(25) {
                     0..8 => world.change(),
                     8..13 => world.defer(),
                     13 => world.add_page(),
@@ -499,6 +508,7 @@ fn random_pages_are_rebuilt() {
                     15 => drop(world.store.extend_archive().unwrap()),
                     16..18 => world.store.checkpoint().unwrap(),
                     18 => world.back_up(),
+                    24 => world.forget(),
                     19..21 => world.reopen(),
                     _ => world.compare(),
                 }

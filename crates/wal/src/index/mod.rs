@@ -13,7 +13,7 @@ mod merge;
 mod run;
 
 use cedrat_media::Media;
-use cedrat_sync::Arc;
+use cedrat_sync::{Arc, planted};
 
 use crate::archive::ArchivedLog;
 use crate::checksum::StoreId;
@@ -82,6 +82,17 @@ pub(crate) struct Indexed {
     pub(crate) offsets: Vec<LogOffset>,
 }
 
+impl Indexed {
+    /// Goes on where the archive begins, which may have forgotten records that were not indexed yet.
+    fn begin_with(&mut self, begin: Indexed) {
+        if planted!("forgotten_record_indexed") {
+            return;
+        }
+        self.up_to = self.up_to.max(begin.up_to);
+        self.offsets.iter_mut().zip(begin.offsets).for_each(|(offset, begin)| *offset = begin.max(*offset));
+    }
+}
+
 impl RecordIndex {
     /// Opens the index of an archive. It may lag behind the archive, or be empty. Each `run_len` bytes of the log become a run; until
     /// then their entries are in memory, and take at most a quarter of that.
@@ -131,14 +142,30 @@ impl RecordIndex {
     /// # Errors
     /// Those of `keys`. [`LogError::Damaged`], of the archive; [`LogError::Io`]: the index is as it was, or has a part of these records.
     pub fn catch_up(&mut self, archived: &ArchivedLog, keys: &mut KeysOf<'_>) -> Result<(), LogError> {
-        while self.indexed.up_to < archived.up_to() {
+        while self.catch_up_a_piece(archived, keys)? {}
+        Ok(())
+    }
+
+    /// Indexes a piece of what was archived since, of about a run, and forgets what the archive has forgotten. Returns whether there is
+    /// more.
+    ///
+    /// # Errors
+    /// As [`catch_up`](RecordIndex::catch_up).
+    pub fn catch_up_a_piece(&mut self, archived: &ArchivedLog, keys: &mut KeysOf<'_>) -> Result<bool, LogError> {
+        while let Some(oldest) = self.runs.first().filter(|run| run.header.indexed.up_to < archived.first()) {
+            self.remove(&oldest.name)?;
+            self.begins_after = oldest.header.indexed.up_to;
+            self.runs.remove(0);
+        }
+        self.indexed.begin_with(archived.nothing_indexed());
+        if self.indexed.up_to < archived.up_to() {
             self.index_some(archived, keys)?;
             if self.tail.len() as u64 * LOG_BYTES_PER_ENTRY >= self.run_len || self.tail_log_bytes >= self.run_len {
                 self.write_tail()?;
                 self.merge()?;
             }
         }
-        Ok(())
+        Ok(self.indexed.up_to < archived.up_to())
     }
 
     /// Indexes the records up to an LSN: of all that were archived, or of about `run_len` bytes.

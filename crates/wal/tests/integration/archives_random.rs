@@ -108,8 +108,9 @@ impl World {
             let mut found = Vec::new();
             for layer in 0..self.index.layers() {
                 let positions = self.index.positions(layer, key).expect("E18.16");
-                let records = positions.into_iter().map(|at| archived.read(at).expect("E18.16"));
-                let mut lsns: Vec<u64> = records.map(|record| record.lsn.get()).collect();
+                let kept = positions.into_iter().filter(|&at| archived.has(at));
+                let mut lsns: Vec<u64> = kept.map(|at| archived.read(at).expect("E18.16").lsn.get()).collect();
+                lsns.retain(|&lsn| lsn >= archived.first().get());
                 lsns.sort_unstable();
                 let after = self.index.after(layer).get();
                 assert!(lsns.first().is_none_or(|&first| after < first), "E18.16: {lsns:?} {after}");
@@ -185,6 +186,31 @@ impl World {
         self.backups.push(to);
     }
 
+    /// The archive forgets what is before a backup or an LSN. Its disk may fail at any call.
+    fn forget(&mut self) {
+        let found = FoundArchive::look(&media(&self.to)).unwrap();
+        let (first, last) = found.lsns();
+        let point = if self.random.one_in(3) || self.backups.is_empty() {
+            found.point_at(Lsn::new(self.random.within(first.get(), last.get().max(first.get()))))
+        } else {
+            let index = self.random.below(self.backups.len() as u64) as usize;
+            found.point_of_backup(&Log::look(&media(&self.backups[index])).unwrap())
+        };
+        let point = match point {
+            Ok(point) => point,
+            Err(LogError::ArchiveBeginsLater { .. } | LogError::NotArchived { .. }) => return,
+            Err(error) => panic!("E18.13: {error}"),
+        };
+        let before = self.to.journal_len();
+        self.archive.forget(&point).expect("E18.13");
+        if self.random.one_in(2) {
+            let at = self.point(before, self.to.journal_len());
+            let loss = self.loss();
+            self.to = self.to.journal().crash(at, loss);
+            self.archive = LogArchive::open(&media(&self.to), &self.log).expect("E18.13b");
+        }
+    }
+
     /// Restores a backup to an LSN, and compares the records with those of the log.
     fn restore(&mut self) {
         if self.backups.is_empty() {
@@ -201,7 +227,13 @@ impl World {
         let is_newest = self.random.one_in(3);
         let target = if is_newest { last } else { Lsn::new(self.random.within(first.get(), last.get())) };
         let to = SimDisk::new();
-        let copied = LogCopy::begin(&media(&to)).unwrap().restore(&backup, &archive, target).expect("E18.10");
+        let copied = LogCopy::begin(&media(&to)).unwrap().restore(&backup, &archive, target);
+        if backup.control().checkpoint.scan_lsn < archive.lsns().0 {
+            let error = copied.map(drop).expect_err("E18.13a");
+            assert!(matches!(error, LogError::ArchiveBeginsLater { .. }), "E18.13a: {error}");
+            return;
+        }
+        let copied = copied.expect("E18.10");
         copied.complete().unwrap();
         let to = to.journal().crash(to.journal_len(), Loss::Everything);
         let scan_lsn = backup.control().checkpoint.scan_lsn.get();
@@ -241,7 +273,7 @@ impl World {
     }
 }
 
-/// E18.9, E18.10.
+/// E18.9, E18.10, E18.13.
 #[test]
 fn random_histories_are_archived_and_restored() {
     let seeds = std::env::var("CEDRAT_ARCHIVE_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
@@ -250,14 +282,15 @@ fn random_histories_are_archived_and_restored() {
         let caught = std::panic::catch_unwind(|| {
             let mut world = World::new(seed);
             for _ in 0..150 {
-                match world.random.below(31) {
+                match world.random.below(32) {
                     0..16 => world.append(),
                     16..18 => world.force(),
                     18..21 => world.extend(),
                     21..23 => world.recycle(),
-                    30 => world.index(),
+                    31 => world.index(),
                     23..25 => world.reopen(),
                     25 => world.back_up(),
+                    30 => world.forget(),
                     _ => world.restore(),
                 }
             }

@@ -1,6 +1,7 @@
 //! Tests of the log through the public interface: one program, because linking takes longer than most tests.
 #![forbid(unsafe_code)]
 
+mod archive_retention;
 mod archives;
 mod archives_random;
 mod closed;

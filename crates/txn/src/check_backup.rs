@@ -1,0 +1,60 @@
+//! The check of each byte of a backup (Lemon §3.4; E18.14).
+//!
+//! A backup to which no opening has written is checked byte by byte: pages, free ones too, heaps, log, and what lies between them. Of
+//! one that was opened since, only the log is: its pages and heaps are checked as the store that it is ([`Store::check`]).
+//!
+//! [`Store::check`]: crate::Store::check
+
+use cedrat_heap::check_copied_heaps;
+use cedrat_media::Media;
+use cedrat_pages::check_copied_pages;
+use cedrat_sync::Arc;
+use cedrat_wal::{FoundArchive, Lsn};
+
+use crate::error::{Error, Result};
+use crate::restore;
+
+/// The report of a check of a backup.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct BackupCheck {
+    /// Each damage that was found, with file and offset.
+    pub problems: Vec<Error>,
+    /// The LSN at which the backup ends.
+    pub up_to: Lsn,
+    /// Whether an opening has written to it since it was made: then not each byte was checked.
+    pub was_opened: bool,
+    /// The number of pages that were checked.
+    pub pages: u64,
+}
+
+/// The maximum number of problems that are reported.
+const PROBLEMS_MAX: usize = 100;
+
+/// Checks each byte of a backup, which is not open, and each record of an archive. Both are only read.
+///
+/// # Errors
+/// Damage that leaves nothing to be checked, with file and offset; [`LogError::Foreign`](cedrat_wal::LogError::Foreign): it is no backup;
+/// [`OpenError::InUse`](crate::OpenError::InUse); errors of the disk.
+pub fn check_backup(backup: &Arc<dyn Media>, archive: Option<&Arc<dyn Media>>) -> Result<BackupCheck> {
+    let (_not_open, found) = restore::look(backup)?;
+    let (up_to, was_opened) = (found.end_lsn().previous(), !found.is_untouched_copy());
+    let mut check = BackupCheck { problems: Vec::new(), up_to, was_opened, pages: 0 };
+    let mut add = |problem: Error| {
+        if check.problems.len() < PROBLEMS_MAX {
+            check.problems.push(problem);
+        }
+    };
+    found.check_bytes(&mut |damage| add(damage.into()))?;
+    if !was_opened {
+        check.pages = check_copied_pages(&**backup, &mut |damage| add(damage.into()))?;
+        check_copied_heaps(&**backup, &found.control().store, &mut |damage| add(damage.into()))?;
+    }
+    if let Some(archive) = archive {
+        FoundArchive::look(archive)?.check_records().or_else(|damage| {
+            add(damage.into());
+            Ok::<_, Error>(())
+        })?;
+    }
+    Ok(check)
+}
