@@ -13,8 +13,10 @@ mod look;
 mod objects;
 mod output;
 mod overlay;
+mod owners;
 mod resolve;
 mod retry;
+mod space;
 mod threads;
 mod tour;
 mod verify;
@@ -49,6 +51,7 @@ fn run(command: Command) -> Outcome {
         Command::Heap(Heap::Bench(arguments)) => heap::bench(&arguments),
         Command::Info(arguments) => info::info(&arguments),
         Command::Verify(arguments) => verify::verify(&arguments),
+        Command::Space(arguments) => space::space(&arguments),
         Command::Backup(arguments) => backup::backup(&arguments),
         Command::Restore(arguments) => backup::restore(&arguments),
         Command::Archive(arguments) => archive::archive(&arguments),

@@ -147,7 +147,12 @@ fn examine(arguments: &Verify, verdict: &mut Verdict) -> Outcome {
 }
 
 /// Checks a structure from inside, if it can be walked here.
-fn walked(store: &Store, txn: &Txn, named: &Named, class_tag: Option<u8>) -> Result<Option<Checked>, Failure> {
+pub(crate) fn walked(
+    store: &Store,
+    txn: &Txn,
+    named: &Named,
+    class_tag: Option<u8>,
+) -> Result<Option<Checked>, Failure> {
     match named.kind {
         Kind::Objects => {
             let objects = Objects::open(store, &named.name, objects::Options::default()).while_doing(&named.name)?;

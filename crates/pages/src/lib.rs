@@ -40,7 +40,7 @@ mod written;
 
 pub use cleaner::Cleaner;
 pub use copy::copy_page_files;
-pub use double_write::DOUBLE_WRITE_FILE;
+pub use double_write::{DOUBLE_WRITE_FILE, pages_in_double_write};
 pub use error::PoolError;
 pub use exclusive::Exclusive;
 pub use file::PAGE_FILE;

@@ -302,10 +302,18 @@ impl Records {
             let view = txn.read_latched(page)?;
             let looked = Slotted::of(&view).and_then(|slotted| {
                 slotted.check()?;
-                Ok(slotted.iter().filter(|record| !matches!(record, Ok((LINK, _)))).count())
+                let mut lengths = Vec::new();
+                for record in slotted.iter() {
+                    let (slot, record) = record?;
+                    lengths.extend((slot != LINK).then_some(record.len() as u64));
+                }
+                Ok(lengths)
             });
             match looked {
-                Ok(count) => checked.elements += count as u64,
+                Ok(lengths) => {
+                    checked.elements += lengths.len() as u64;
+                    checked.bytes += lengths.iter().sum::<u64>();
+                }
                 Err(error) => checked.problem(page, error),
             }
         }

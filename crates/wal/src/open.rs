@@ -180,6 +180,10 @@ impl Found {
         file.map_or_else(|_| CONTROL_FILE.into(), |file| self.media.path(file))
     }
 
+    pub(crate) fn media(&self) -> &Arc<dyn Media> {
+        &self.media
+    }
+
     pub(crate) fn reader(&self) -> &Reader {
         &self.reader
     }

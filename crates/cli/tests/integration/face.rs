@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::common::{self, cedrat, command, errors, files, json, printed, text};
 
-const SUBCOMMANDS: [&[&str]; 19] = [
+const SUBCOMMANDS: [&[&str]; 20] = [
     &[],
     &["tour"],
     &["bank", "run"],
@@ -19,6 +19,7 @@ const SUBCOMMANDS: [&[&str]; 19] = [
     &["heap", "bench"],
     &["info"],
     &["verify"],
+    &["space"],
     &["backup"],
     &["restore"],
     &["archive"],
@@ -72,8 +73,8 @@ fn missing_store_is_named_on_stderr() {
     assert!(files(folder.path()).is_empty(), "looking made files");
 }
 
-const THAT_LOOK: [&[&str]; 7] =
-    [&["info"], &["verify"], &["log"], &["heap", "info"], &["heap", "verify"], &["objects"], &["archive"]];
+const THAT_LOOK: [&[&str]; 8] =
+    [&["info"], &["verify"], &["space"], &["log"], &["heap", "info"], &["heap", "verify"], &["objects"], &["archive"]];
 
 #[test]
 fn wrong_path_differs_from_empty_directory() {
@@ -126,7 +127,7 @@ fn reader_of_errors_may_go_away() {
 }
 
 /// A bank that was killed, so that its log needs recovery.
-fn killed_bank(store: &Path) {
+pub(crate) fn killed_bank(store: &Path) {
     use std::io::BufRead;
     let mut process = common::command()
         .args(["bank", "run", text(store), "--accounts", "20", "--threads", "2"])

@@ -279,6 +279,7 @@ impl RawArrayList {
             }
         }
         checked.elements = shape.len;
+        checked.bytes = shape.len * u64::from(shape.element_len);
         Ok(checked)
     }
 

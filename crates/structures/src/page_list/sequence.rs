@@ -214,6 +214,11 @@ pub(crate) fn records(body: &[u8]) -> Result<impl Iterator<Item = Result<&[u8], 
     }))
 }
 
+/// Returns the bytes of all records together.
+pub(crate) fn record_bytes(body: &[u8]) -> Result<u64, Corrupt> {
+    records(body)?.map(|record| Ok(record?.len() as u64)).sum()
+}
+
 /// Checks everything about the page that its bytes alone can show.
 pub(crate) fn check(body: &[u8]) -> Result<(), Corrupt> {
     let shape = Shape::read(body)?;
