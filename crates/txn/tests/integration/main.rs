@@ -27,6 +27,7 @@ mod nesting;
 mod null_write;
 mod opening;
 mod panics;
+mod pins;
 mod prepared;
 mod refusals;
 mod rollback;
