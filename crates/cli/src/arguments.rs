@@ -34,6 +34,9 @@ pub(crate) enum Command {
     Info(Info),
     Verify(Verify),
     Space(Space),
+    Page(Page),
+    Pins(Pins),
+    Locks(Locks),
     Backup(Backup),
     Restore(Restore),
     Archive(Archive),
@@ -363,6 +366,76 @@ pub(crate) struct Space {
     /// Tag of the values that name classes, in graphs [default: that of Java, in graphs of Java objects]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=254))]
     pub(crate) class_tag: Option<u8>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Print one page: header, checksum, owner and records, also if it is damaged. Changes nothing.
+///
+/// The page is shown as it lies in the page file. Its owner is found by a walk over the store as recovery leaves it.
+///
+/// Exit code 0 if the page is whole; otherwise 1, with file and offset of the damage.
+#[derive(Debug, Args)]
+pub(crate) struct Page {
+    /// The store's folder
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// The number of the page
+    #[arg(value_name = "NUMBER")]
+    pub(crate) page: u64,
+
+    /// Show the page as recovery leaves it
+    #[arg(long)]
+    pub(crate) recovered: bool,
+
+    /// Show the bytes, even if the layout is known
+    #[arg(long)]
+    pub(crate) bytes: bool,
+
+    /// Number of records to show
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) records: usize,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Print what keeps the log of a store that no program has open from being released.
+///
+/// A program asks its open store with `Store::pins`: open transactions and running backups exist only there. The store is
+/// recovered without changing it.
+///
+/// Exit code 0 if the store could be read; otherwise 1.
+#[derive(Debug, Args)]
+pub(crate) struct Pins {
+    /// The store's folder
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// The folder of the store's archive, if it has one
+    #[arg(long, value_name = "DIR")]
+    pub(crate) archive: Option<PathBuf>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Print the locks of the prepared transactions of a store that no program has open.
+///
+/// Other transactions do not outlive their program, nor do their locks. A program asks its open store with `Store::locks` and
+/// `LockManager::locks` for all holders, and for who waits for whom.
+///
+/// Exit code 0 if the store could be read; otherwise 1.
+#[derive(Debug, Args)]
+pub(crate) struct Locks {
+    /// The store's folder
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
 
     /// Print one JSON object
     #[arg(long)]

@@ -107,7 +107,7 @@ pub(crate) fn info(arguments: &Info) -> Outcome {
 }
 
 /// Bytes in hexadecimal digits.
-fn digits(bytes: &[u8]) -> String {
+pub(crate) fn digits(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}"); // a string takes everything
         text

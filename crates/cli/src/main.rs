@@ -8,12 +8,15 @@ mod bank;
 mod heap;
 mod info;
 mod java;
+mod locks;
 mod log;
 mod look;
 mod objects;
 mod output;
 mod overlay;
 mod owners;
+mod page;
+mod pins;
 mod resolve;
 mod retry;
 mod space;
@@ -52,6 +55,9 @@ fn run(command: Command) -> Outcome {
         Command::Info(arguments) => info::info(&arguments),
         Command::Verify(arguments) => verify::verify(&arguments),
         Command::Space(arguments) => space::space(&arguments),
+        Command::Page(arguments) => page::page(&arguments),
+        Command::Pins(arguments) => pins::pins(&arguments),
+        Command::Locks(arguments) => locks::locks(&arguments),
         Command::Backup(arguments) => backup::backup(&arguments),
         Command::Restore(arguments) => backup::restore(&arguments),
         Command::Archive(arguments) => archive::archive(&arguments),

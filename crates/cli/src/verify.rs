@@ -79,6 +79,16 @@ pub(crate) struct Recovered {
 
 /// Recovers the store in `directory` without changing it, and rolls back prepared transactions where that has written.
 pub(crate) fn recovered(directory: &Path) -> Result<Recovered, Failure> {
+    let recovered = recovered_in_doubt(directory)?;
+    for branch in recovered.store.in_doubt()? {
+        // Here only, where nothing is changed: who walks a structure would wait for its locks.
+        recovered.store.prepared(&branch.id)?.rollback().while_doing("rolling back a prepared transaction")?;
+    }
+    Ok(recovered)
+}
+
+/// Recovers the store in `directory` without changing it. Prepared transactions keep their locks.
+pub(crate) fn recovered_in_doubt(directory: &Path) -> Result<Recovered, Failure> {
     let scratch = tempfile::tempdir()?;
     let below = Arc::new(RealDisk::new(directory));
     let overlay = Overlay::new(below, Arc::new(RealDisk::buffered(scratch.path())));
@@ -93,10 +103,6 @@ pub(crate) fn recovered(directory: &Path) -> Result<Recovered, Failure> {
     };
     let store = Store::open(Arc::new(overlay), options, crate::registry()).while_doing("recovering")?;
     bar.finish_and_clear();
-    for branch in store.in_doubt()? {
-        // Here only, where nothing is changed: who walks a structure would wait for its locks.
-        store.prepared(&branch.id)?.rollback().while_doing("rolling back a prepared transaction")?;
-    }
     Ok(Recovered { store, _scratch: scratch })
 }
 

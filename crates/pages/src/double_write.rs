@@ -213,6 +213,20 @@ pub fn pages_in_double_write(media: &dyn Media) -> Result<Vec<PageId>, PoolError
     Ok(Header::look(media)?.map_or(Vec::new(), |header| header.entries.into_iter().map(|(page, _)| page).collect()))
 }
 
+/// Returns the offset of a whole copy of a page in the area, if the newest batch has one.
+pub(crate) fn whole_copy(media: &dyn Media, page: PageId) -> Result<Option<u64>, PoolError> {
+    let failed = |error| PoolError::io(format!("reading {DOUBLE_WRITE_FILE}"), error);
+    let Some(header) = Header::look(media)? else { return Ok(None) };
+    let Some(index) = header.entries.iter().rposition(|&(copied, _)| copied == page) else { return Ok(None) };
+    let offset = (PAGE_LEN * (1 + index)) as u64;
+    let file = media.open(DOUBLE_WRITE_FILE, OpenMode::Read).map_err(failed)?;
+    let mut image = AlignedBuf::zeroed(PAGE_LEN);
+    read_exact_at(media, file, offset, &mut image).map_err(failed)?;
+    let image: &[u8; PAGE_LEN] = (&image[..]).try_into().expect("the length of a page");
+    let is_whole = stored_checksum_of(image) == header.entries[index].1 && verify(image, page).is_ok();
+    Ok(is_whole.then_some(offset))
+}
+
 /// The content of the area's header.
 struct Header {
     batch: u64,

@@ -16,6 +16,7 @@
 
 #![deny(unsafe_code)]
 
+mod at_home;
 mod cleaner;
 mod copy;
 mod double_write;
@@ -38,6 +39,7 @@ mod view;
 mod write_back;
 mod written;
 
+pub use at_home::PageAtHome;
 pub use cleaner::Cleaner;
 pub use copy::copy_page_files;
 pub use double_write::{DOUBLE_WRITE_FILE, pages_in_double_write};

@@ -231,6 +231,17 @@ pub(crate) fn look(media: &dyn Media, pages_max: u64) -> Result<(), PoolError> {
     }
 }
 
+/// Returns whether the file notes a page as written; `None` if there is no file.
+pub(crate) fn is_noted(media: &dyn Media, page: PageId) -> Result<Option<bool>, PoolError> {
+    let file = match media.open(WRITTEN_FILE, OpenMode::Read) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(|error| PoolError::io(format!("opening {WRITTEN_FILE}"), error))?,
+    };
+    let bits = read(media, file, page.get() + 1)?;
+    let (byte, bit) = place_of(page);
+    Ok(Some(bits.get(byte).is_some_and(|byte| byte & bit != 0)))
+}
+
 /// Returns the byte with the bit of a page, and the bit in it.
 fn place_of(page: PageId) -> (usize, u8) {
     ((page.get() / 8) as usize, 1 << (page.get() % 8))

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::common::{self, cedrat, command, errors, files, json, printed, text};
 
-const SUBCOMMANDS: [&[&str]; 20] = [
+const SUBCOMMANDS: [&[&str]; 23] = [
     &[],
     &["tour"],
     &["bank", "run"],
@@ -20,6 +20,9 @@ const SUBCOMMANDS: [&[&str]; 20] = [
     &["info"],
     &["verify"],
     &["space"],
+    &["page"],
+    &["pins"],
+    &["locks"],
     &["backup"],
     &["restore"],
     &["archive"],
@@ -73,8 +76,18 @@ fn missing_store_is_named_on_stderr() {
     assert!(files(folder.path()).is_empty(), "looking made files");
 }
 
-const THAT_LOOK: [&[&str]; 8] =
-    [&["info"], &["verify"], &["space"], &["log"], &["heap", "info"], &["heap", "verify"], &["objects"], &["archive"]];
+const THAT_LOOK: [&[&str]; 10] = [
+    &["info"],
+    &["verify"],
+    &["space"],
+    &["pins"],
+    &["locks"],
+    &["log"],
+    &["heap", "info"],
+    &["heap", "verify"],
+    &["objects"],
+    &["archive"],
+];
 
 #[test]
 fn wrong_path_differs_from_empty_directory() {

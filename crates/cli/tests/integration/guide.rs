@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::common::{cedrat, command, errors};
-use crate::stores::one_of_each;
+use crate::stores::{one_of_each, prepare};
 
 const GUIDE: &str = include_str!("../../../../docs/use/command.md");
 
@@ -35,6 +35,8 @@ fn is_shown(line: &str, pattern: &str) -> bool {
 
 fn store_of_guide(folder: &Path) {
     one_of_each(&folder.join("bank")).close().expect("a checkpoint");
+    one_of_each(&folder.join("shop")).close().expect("a checkpoint");
+    prepare(&cedrat::open(folder.join("shop")).expect("it is whole"), b"order");
 }
 
 #[test]

@@ -8,6 +8,8 @@ mod face;
 mod guide;
 mod heap;
 mod objects;
+mod page;
+mod pins;
 mod prepared;
 mod space;
 mod stores;

@@ -7,6 +7,7 @@ use std::path::Path;
 use cedrat::heap::HeapOptions;
 use cedrat::prelude::*;
 use cedrat::structures::{Catalogue, Kind, Named, PageList, Records};
+use cedrat::txn::Vote;
 use cedrat::{graph, objects};
 use cedrat_pages::PageId;
 
@@ -37,6 +38,14 @@ pub(crate) fn one_of_each(directory: &Path) -> Store {
     heap.atomically(|tx| (0..3).try_for_each(|_| tx.allocate(&heap, 100).map(drop))).expect("a commit");
     drop((heap, objects));
     store
+}
+
+/// Leaves a transaction in doubt that has changed the table.
+pub(crate) fn prepare(store: &Store, id: &[u8]) {
+    let table = store.transact(|txn| HashTable::<u64, String>::open(txn, "table")).expect("it is there");
+    let mut txn = store.begin();
+    table.insert(&mut txn, &7, &"changed".to_owned()).expect("it is not locked");
+    assert!(matches!(txn.prepare(id).expect("there is room"), Vote::Prepared(_)));
 }
 
 /// Destroys a page of a store that is closed, and its copy in the double-write area.

@@ -4,7 +4,7 @@
 //! all elements of a page under one pin.
 
 mod ops;
-mod sequence;
+pub(crate) mod sequence;
 mod typed;
 
 use std::collections::HashSet;
