@@ -5,6 +5,7 @@ mod archive;
 mod arguments;
 mod backup;
 mod bank;
+mod dump;
 mod heap;
 mod info;
 mod java;
@@ -58,6 +59,8 @@ fn run(command: Command) -> Outcome {
         Command::Page(arguments) => page::page(&arguments),
         Command::Pins(arguments) => pins::pins(&arguments),
         Command::Locks(arguments) => locks::locks(&arguments),
+        Command::Dump(arguments) => dump::dump(&arguments),
+        Command::Load(arguments) => dump::load(&arguments),
         Command::Backup(arguments) => backup::backup(&arguments),
         Command::Restore(arguments) => backup::restore(&arguments),
         Command::Archive(arguments) => archive::archive(&arguments),

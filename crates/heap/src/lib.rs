@@ -30,6 +30,7 @@ mod error;
 mod files;
 mod heap;
 mod held;
+mod image;
 mod joined;
 mod load;
 mod look;

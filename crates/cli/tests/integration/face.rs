@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::common::{self, cedrat, command, errors, files, json, printed, text};
 
-const SUBCOMMANDS: [&[&str]; 23] = [
+const SUBCOMMANDS: [&[&str]; 25] = [
     &[],
     &["tour"],
     &["bank", "run"],
@@ -23,6 +23,8 @@ const SUBCOMMANDS: [&[&str]; 23] = [
     &["page"],
     &["pins"],
     &["locks"],
+    &["dump"],
+    &["load"],
     &["backup"],
     &["restore"],
     &["archive"],
@@ -76,12 +78,13 @@ fn missing_store_is_named_on_stderr() {
     assert!(files(folder.path()).is_empty(), "looking made files");
 }
 
-const THAT_LOOK: [&[&str]; 10] = [
+const THAT_LOOK: [&[&str]; 11] = [
     &["info"],
     &["verify"],
     &["space"],
     &["pins"],
     &["locks"],
+    &["dump"],
     &["log"],
     &["heap", "info"],
     &["heap", "verify"],
