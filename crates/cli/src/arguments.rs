@@ -39,6 +39,7 @@ pub(crate) enum Command {
     Locks(Locks),
     Dump(Dump),
     Load(Load),
+    Salvage(Salvage),
     Backup(Backup),
     Restore(Restore),
     Archive(Archive),
@@ -473,6 +474,29 @@ pub(crate) struct Load {
     /// The folder of the new store, which is created or empty
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
+
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Save all that can be read from a damaged store in a new one, without changing the damaged files.
+///
+/// The store is read as recovery would leave it. If it cannot be recovered, because the log or the control file is damaged or lost, it
+/// is read as the files have it: without the newest commits, and perhaps with changes of transactions that did not commit. Pages that
+/// do not verify are left out. It takes as much memory as the heaps, the largest object, 16 bytes for each page, and some 50 bytes for
+/// each object of a graph; a temporary file takes about twice the bytes of all elements.
+///
+/// Exit code 0 if nothing was lost; otherwise 1, with a list of the losses, or without a new store if there was no way to make one.
+#[derive(Debug, Args)]
+pub(crate) struct Salvage {
+    /// The damaged store's folder
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// The folder of the new store, which is created or empty
+    #[arg(value_name = "TO")]
+    pub(crate) to: PathBuf,
 
     /// Print the result as one JSON object
     #[arg(long)]

@@ -61,6 +61,7 @@ fn run(command: Command) -> Outcome {
         Command::Locks(arguments) => locks::locks(&arguments),
         Command::Dump(arguments) => dump::dump(&arguments),
         Command::Load(arguments) => dump::load(&arguments),
+        Command::Salvage(arguments) => dump::salvage(&arguments),
         Command::Backup(arguments) => backup::backup(&arguments),
         Command::Restore(arguments) => backup::restore(&arguments),
         Command::Archive(arguments) => archive::archive(&arguments),

@@ -118,7 +118,7 @@ pub(crate) fn register(registry: Registry) -> Registry {
 pub(crate) const SLOTTED_LEN_MAX: usize = 3800;
 const _: () = assert!(SLOTTED_LEN_MAX + 4 + PageLink::LEN <= Slotted::RECORD_LEN_MAX);
 
-const LINK: Slot = PageLink::SLOT;
+pub(crate) const LINK: Slot = PageLink::SLOT;
 
 /// Room from which on a page is listed as spare: one that is listed later fills up soon, and each listing changes the root.
 const SPARE_SPACE_MIN: usize = Slotted::RECORD_LEN_MAX / 2;

@@ -52,10 +52,14 @@ pub(super) struct Loaded {
     missing: Vec<(u64, u64, u32)>,
     /// The bytes of the next commit.
     len: usize,
+    /// Whether classes, and the objects of roots, may be missing.
+    is_salvage: bool,
+    /// Number of references to objects that are not in the dump.
+    lost: u64,
 }
 
 impl Loaded {
-    pub(super) fn create(store: &Store, name: &str) -> Result<Loaded, Failure> {
+    pub(super) fn create(store: &Store, name: &str, is_salvage: bool) -> Result<Loaded, Failure> {
         let graph = Graph::create(store, name, Options::default())?;
         Ok(Loaded {
             graph,
@@ -66,6 +70,8 @@ impl Loaded {
             new_set: HashSet::new(),
             missing: Vec::new(),
             len: 0,
+            is_salvage,
+            lost: 0,
         })
     }
 
@@ -80,6 +86,9 @@ impl Loaded {
 
     pub(super) fn node(&mut self, identity: u64, class: u32, data: &[u8], references: &[u64]) -> Outcome {
         self.drop_classes()?;
+        while self.is_salvage && self.graph.classes_len() < class {
+            self.graph.define_class(&[])?;
+        }
         let is_known = self.identities.contains_key(&identity) || !self.new_set.insert(identity);
         if Identity::new(identity).is_none() || is_known {
             return fail(format!("the identity {identity:016x} is invalid, or there are two objects of it"));
@@ -123,6 +132,10 @@ impl Loaded {
         self.commit()?;
         let word = match Reference::from_word(to).identity() {
             None => Reference::from_word(to),
+            Some(identity) if self.is_salvage && !self.identities.contains_key(&identity.get()) => {
+                self.lost += 1;
+                return Ok(());
+            }
             Some(identity) => self.known(identity.get())?.into(),
         };
         let mut changes = Changes::new();
@@ -141,18 +154,17 @@ impl Loaded {
     pub(super) fn end(mut self) -> Result<u64, Failure> {
         self.commit()?;
         self.drop_classes()?;
-        let mut lost = 0;
         for missing in self.missing.chunks(COMMIT_LEN / 64) {
             let mut changes = Changes::new();
             for &(from, to, offset) in missing {
                 match self.identities.get(&to) {
                     Some(&to) => drop(changes.patch_reference(self.known(from)?, offset, to)),
-                    None => lost += 1,
+                    None => self.lost += 1,
                 }
             }
             self.graph.commit(&changes, Mode::Async)?;
         }
-        Ok(lost)
+        Ok(self.lost)
     }
 
     /// Drops the classes that the dump has without a definition: their numbers stay taken. There are no objects yet.

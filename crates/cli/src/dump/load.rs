@@ -23,13 +23,17 @@ const BYTES: usize = 256 << 10;
 
 /// The content of a loaded store.
 #[derive(Debug, Default, Serialize)]
-struct Report {
+pub(super) struct Report {
     structures: Vec<Part>,
     heaps: Vec<Part>,
     /// Structures that the dump does not have.
     skipped: Vec<Part>,
-    /// References of unreachable objects to objects that had been removed. They are null now.
-    lost_references: u64,
+    /// References to objects that the dump does not have: of unreachable objects to removed ones, or of a damaged store. They are
+    /// null now.
+    pub(super) lost_references: u64,
+    /// Defects that a salvage accepts.
+    #[serde(skip)]
+    pub(super) problems: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -59,6 +63,7 @@ struct Loader<R> {
     txn: Option<Txn>,
     elements: usize,
     bytes: usize,
+    is_salvage: bool,
     report: Report,
 }
 
@@ -75,8 +80,7 @@ pub(crate) fn load(arguments: &Load) -> Outcome {
         return fail(format!("{} is empty", arguments.from.display()));
     }
     let to = Unfinished::create(&arguments.directory)?;
-    let report = fill(&to, from).while_doing(arguments.from.display())?;
-    check(to.media(), &report).while_doing("checking the loaded store")?;
+    let report = load_into(&to, from, false).while_doing(arguments.from.display())?;
     to.complete()?;
     if arguments.json {
         return output::json(&report);
@@ -89,22 +93,29 @@ fn open(media: Arc<dyn Media>, create: bool) -> Result<Store, Failure> {
     Ok(Store::open(media, options, crate::registry())?)
 }
 
-/// Loads all lines, and closes the store.
-fn fill<R: BufRead>(to: &Unfinished, from: Reader<R>) -> Result<Report, Failure> {
+/// Loads all lines behind the first one, closes the store, and checks it.
+///
+/// `is_salvage`: the dump is of a damaged store, which may have a key twice, references to lost objects, and blocks of heaps that
+/// do not verify.
+pub(super) fn load_into<R: BufRead>(to: &Unfinished, from: Reader<R>, is_salvage: bool) -> Result<Report, Failure> {
     let store = open(to.media(), true)?;
-    let mut loader = Loader { from, store, txn: None, elements: 0, bytes: 0, report: Report::default() };
+    let mut loader = Loader { from, store, txn: None, elements: 0, bytes: 0, is_salvage, report: Report::default() };
     loader.all()?;
-    let Loader { store, report, .. } = loader;
+    let Loader { store, mut report, .. } = loader;
     store.close()?;
+    check(to.media(), &mut report, is_salvage).while_doing("checking the loaded store")?;
     Ok(report)
 }
 
 /// Opens the store again, and reads all pages and the blocks of heaps.
-fn check(media: Arc<dyn Media>, report: &Report) -> Outcome {
+fn check(media: Arc<dyn Media>, report: &mut Report, is_salvage: bool) -> Outcome {
     let store = open(media, false)?;
     store.check()?;
     for heap in store.memory().heaps().into_iter().filter(|heap| heap.first_offset() > 0) {
-        heap.verify().while_doing(format!("heap {}", heap.name()))?;
+        match heap.verify().while_doing(format!("heap {}", heap.name())) {
+            Err(Failure(problem)) if is_salvage => report.problems.push(problem),
+            verified => drop(verified?),
+        }
     }
     let catalogue = Catalogue::open(&store)?;
     let mut txn = store.begin();
@@ -181,7 +192,9 @@ impl<R: BufRead> Loader<R> {
             DumpedKind::Objects => {
                 return Ok(Target::Objects(Objects::create(&store, name, objects::Options::default())?));
             }
-            DumpedKind::Graph => return Ok(Target::Graph(Box::new(graph::Loaded::create(&store, name)?))),
+            DumpedKind::Graph => {
+                return Ok(Target::Graph(Box::new(graph::Loaded::create(&store, name, self.is_salvage)?)));
+            }
             _ => {}
         }
         let element_bytes = match (kind, element_bytes) {
@@ -268,6 +281,10 @@ impl<R: BufRead> Loader<R> {
         let txn = self.txn.get_or_insert_with(|| self.store.begin());
         let len = match (target, line) {
             (Target::HashTable(table), Line::Entry { key, value }) => {
+                // A salvage has the entries first that the table itself would find.
+                if self.is_salvage && table.contains(txn, &key.0)? {
+                    return Ok(());
+                }
                 if table.put(txn, &key.0, &value.0)? {
                     return fail("the key is there twice");
                 }
@@ -319,7 +336,7 @@ fn print(report: &Report) -> Outcome {
     }
     if report.lost_references > 0 {
         let lost = grouped(report.lost_references);
-        rows.push(("references", format!("{lost} of unreachable objects to removed ones are null")));
+        rows.push(("references", format!("{lost} to objects that are not in the dump are null")));
     }
     output::rows(&rows)
 }

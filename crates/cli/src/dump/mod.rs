@@ -3,6 +3,8 @@
 mod graph;
 mod line;
 mod load;
+mod salvage;
+mod source;
 mod unfinished;
 
 use std::io::{self, BufWriter, Write};
@@ -21,6 +23,7 @@ use crate::verify::recovered;
 use line::{DumpedKind, Hex, Line, VERSION, Word, Writer};
 
 pub(crate) use load::load;
+pub(crate) use salvage::salvage;
 
 /// Number of words of a heap in a line.
 const WORDS: usize = 512;
@@ -127,33 +130,37 @@ impl<W: Write> Dumped<W> {
         Ok(())
     }
 
+    /// Begins a heap of `bytes` bytes.
+    fn begin_heap(&mut self, info: &HeapInfo, bytes: u64) -> Outcome {
+        self.heaps += 1;
+        let HeapInfo { name, file, .. } = info.clone();
+        let (bytes_max, chunk_bytes) = (info.size_max, info.chunk_len);
+        let (blocks, address) = (info.blocks, info.address);
+        Ok(self.to.line(&Line::Heap { name, file, bytes, bytes_max, chunk_bytes, blocks, address })?)
+    }
+
     fn heap(&mut self, store: &Store, info: &HeapInfo) -> Outcome {
         let heap = store.memory().heap(&info.name)?;
-        self.heaps += 1;
-        self.to.line(&Line::Heap {
-            name: info.name.clone(),
-            file: info.file.clone(),
-            bytes: heap.size(),
-            bytes_max: info.size_max,
-            chunk_bytes: info.chunk_len,
-            blocks: info.blocks,
-            address: info.address,
-        })?;
+        self.begin_heap(info, heap.size())?;
         let mut words = [0; WORDS];
         let step = WORDS as u64 * WORD_LEN;
         for offset in (0..heap.size()).step_by(WORDS * WORD_LEN as usize) {
             let words = &mut words[..(step.min(heap.size() - offset) / WORD_LEN) as usize];
             heap.read_image(offset, words)?;
-            let (Some(first), Some(last)) =
-                (words.iter().position(|&it| it != 0), words.iter().rposition(|&it| it != 0))
-            else {
-                continue;
-            };
-            let offset = offset + first as u64 * WORD_LEN;
-            self.line(&Line::Words { offset, words: words[first..=last].iter().copied().map(Word).collect() })?;
+            words_in(offset, words).try_for_each(|line| self.line(&line))?;
         }
         self.end()
     }
+}
+
+/// Returns the lines of words from a byte offset of a heap on, without those that are zero.
+fn words_in(offset: u64, words: &[u64]) -> impl Iterator<Item = Line> + '_ {
+    let step = WORDS as u64 * WORD_LEN;
+    words.chunks(WORDS).zip((offset..).step_by(step as usize)).filter_map(|(words, offset)| {
+        let (first, last) = (words.iter().position(|&word| word != 0)?, words.iter().rposition(|&word| word != 0)?);
+        let words = words[first..=last].iter().copied().map(Word).collect();
+        Some(Line::Words { offset: offset + first as u64 * WORD_LEN, words })
+    })
 }
 
 /// Page and slot of a record.

@@ -82,7 +82,7 @@ fn every_structure_survives_dump_and_load() {
 }
 
 /// Makes a graph with a cycle over two commits, a long object, a value, and a dropped class.
-fn with_graph(directory: &Path) {
+pub(crate) fn with_graph(directory: &Path) {
     let store = cedrat::open(directory).expect("a folder");
     let graph = Graph::create(&store, "graph", cedrat::graph::Options::default()).expect("there is room");
     let [dropped, class] = [b"dropped", b"class 2"].map(|definition| graph.define_class(definition).expect("it fits"));

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::common::{self, cedrat, command, errors, files, json, printed, text};
 
-const SUBCOMMANDS: [&[&str]; 25] = [
+const SUBCOMMANDS: [&[&str]; 26] = [
     &[],
     &["tour"],
     &["bank", "run"],
@@ -25,6 +25,7 @@ const SUBCOMMANDS: [&[&str]; 25] = [
     &["locks"],
     &["dump"],
     &["load"],
+    &["salvage"],
     &["backup"],
     &["restore"],
     &["archive"],

@@ -12,6 +12,7 @@ mod objects;
 mod page;
 mod pins;
 mod prepared;
+mod salvage;
 mod space;
 mod stores;
 mod tour;

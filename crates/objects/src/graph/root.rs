@@ -52,7 +52,7 @@ impl Parts {
     }
 
     /// Returns `None` if the graph was dropped.
-    fn of(page: &PageRef<'_>) -> Result<Option<Parts>, Damaged> {
+    pub(crate) fn of(page: &PageRef<'_>) -> Result<Option<Parts>, Damaged> {
         if page.kind() != ROOT {
             return Err(Damaged::wrong_kind(page.id()));
         }

@@ -10,6 +10,7 @@
 //! fixed-length records, and a change of one logs its before- and after-image.
 
 mod ops;
+pub(crate) mod salvage;
 mod typed;
 
 use cedrat_pages::layout::{Fixed, FixedNumber};
