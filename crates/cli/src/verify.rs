@@ -4,11 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cedrat::graph::{self, Graph};
-use cedrat::media::RealDisk;
+use cedrat::media::{Media, RealDisk};
 use cedrat::objects::{self, Objects};
 use cedrat::structures::{Catalogue, Checked, Kind, Named, check_named};
 use cedrat::txn::{Options, Progress, Store, Txn};
 use cedrat_pages::{DOUBLE_WRITE_FILE, PAGE_FILE};
+use cedrat_wal::Log;
 use indicatif::ProgressBar;
 use serde::Serialize;
 use tempfile::TempDir;
@@ -79,19 +80,36 @@ pub(crate) struct Recovered {
 
 /// Recovers the store in `directory` without changing it, and rolls back prepared transactions where that has written.
 pub(crate) fn recovered(directory: &Path) -> Result<Recovered, Failure> {
-    let recovered = recovered_in_doubt(directory)?;
-    for branch in recovered.store.in_doubt()? {
-        // Here only, where nothing is changed: who walks a structure would wait for its locks.
-        recovered.store.prepared(&branch.id)?.rollback().while_doing("rolling back a prepared transaction")?;
+    recovered_in_doubt(directory)?.without_prepared()
+}
+
+impl Recovered {
+    /// Rolls back prepared transactions. Here only, where nothing is changed: who walks a structure would wait for its locks.
+    fn without_prepared(self) -> Result<Recovered, Failure> {
+        for branch in self.store.in_doubt()? {
+            self.store.prepared(&branch.id)?.rollback().while_doing("rolling back a prepared transaction")?;
+        }
+        Ok(self)
     }
-    Ok(recovered)
 }
 
 /// Recovers the store in `directory` without changing it. Prepared transactions keep their locks.
 pub(crate) fn recovered_in_doubt(directory: &Path) -> Result<Recovered, Failure> {
+    recovered_over(directory, |_| Ok(()))
+}
+
+/// Recovers the store in `directory` as if its heaps had been dropped, without changing it.
+pub(crate) fn recovered_without_heaps(directory: &Path) -> Result<Recovered, Failure> {
+    let shared: Arc<dyn Media> = Arc::new(RealDisk::new(directory));
+    let store = Log::look(&shared)?.control().store;
+    recovered_over(directory, |overlay| Ok(cedrat_heap::drop_unread(overlay, &store)?))?.without_prepared()
+}
+
+fn recovered_over(directory: &Path, prepare: impl FnOnce(&Overlay) -> Outcome) -> Result<Recovered, Failure> {
     let scratch = tempfile::tempdir()?;
     let below = Arc::new(RealDisk::new(directory));
     let overlay = Overlay::new(below, Arc::new(RealDisk::buffered(scratch.path())));
+    prepare(&overlay)?;
     let bar = progress(0, "recovering");
     let options = Options {
         create: false,

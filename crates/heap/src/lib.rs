@@ -63,7 +63,7 @@ pub use heap::Heap;
 pub use held::Held;
 pub use joined::Joined;
 pub use load::FoundHeaps;
-pub use look::{HeapInfo, LookedAt, look, look_at_chunks, read_chunks};
+pub use look::{HeapInfo, LookedAt, drop_unread, look, look_at_chunks, read_chunks};
 pub use memory::{Counted, Memory, StoreLink};
 #[cfg(feature = "planted-faults")]
 pub use options::Fault;

@@ -130,6 +130,19 @@ pub fn read_chunks(
     Ok(())
 }
 
+/// Drops all heaps of a store that is not open, without reading them. For salvage, in a copy: the rest of the store opens although a
+/// heap is damaged.
+///
+/// # Errors
+/// Damage of the root, with file and offset; [`Error::Io`].
+pub fn drop_unread(media: &dyn Media, store: &StoreId) -> Result<()> {
+    if let Some((mut file, mut root)) = RootFile::open(media, store, OpenMode::ReadWrite)? {
+        root.heaps.clear();
+        file.write(media, store, &root)?;
+    }
+    Ok(())
+}
+
 impl From<HeapRoot> for HeapInfo {
     fn from(root: HeapRoot) -> HeapInfo {
         HeapInfo {

@@ -68,6 +68,21 @@ pub(super) enum DumpedKind {
     Graph,
 }
 
+impl DumpedKind {
+    /// The name of the kind in the format.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            DumpedKind::HashTable => "hash-table",
+            DumpedKind::ArrayList => "array-list",
+            DumpedKind::List => "list",
+            DumpedKind::PageList => "page-list",
+            DumpedKind::Records => "records",
+            DumpedKind::Objects => "objects",
+            DumpedKind::Graph => "graph",
+        }
+    }
+}
+
 /// A line of a dump.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "kebab-case")]
@@ -256,6 +271,18 @@ mod tests {
     fn lines_survive_encoding() {
         let lines = example();
         assert_eq!(read(&written(&lines)), Ok(lines));
+    }
+
+    #[test]
+    fn names_are_those_of_the_format() {
+        use DumpedKind::{ArrayList, Graph, HashTable, List, Objects, PageList, Records};
+        for kind in [HashTable, ArrayList, List, PageList, Records, Objects, Graph] {
+            assert_eq!(serde_json::to_string(&kind).expect("a string"), format!("\"{}\"", kind.name()));
+        }
+        for line in example() {
+            let json = serde_json::to_value(&line).expect("an object");
+            assert_eq!(json["line"], line.name());
+        }
     }
 
     #[test]

@@ -144,7 +144,7 @@ impl<R: BufRead> Loader<R> {
                     let created = self.create(&name, kind, schema, element_bytes);
                     let target = self.at_line(created)?;
                     let lines = self.lines(target)?;
-                    self.report.structures.push(Part { name, kind: format!("{kind:?}"), lines });
+                    self.report.structures.push(Part { name, kind: kind.name().into(), lines });
                 }
                 Line::Heap { name, file, bytes, bytes_max, chunk_bytes, blocks, address } => {
                     let address = address.map(|address| address as usize);
@@ -154,7 +154,7 @@ impl<R: BufRead> Loader<R> {
                     let created = self.store.memory().create_heap(&name, &options).map_err(Failure::from);
                     let target = Target::Heap(self.at_line(created)?);
                     let lines = self.lines(target)?;
-                    self.report.heaps.push(Part { name, kind: "Heap".into(), lines });
+                    self.report.heaps.push(Part { name, kind: "heap".into(), lines });
                 }
                 Line::Skipped { name, kind } => self.report.skipped.push(Part { name, kind, lines: 0 }),
                 Line::EndOfDump { structures, heaps, skipped } => return self.ended([structures, heaps, skipped]),

@@ -310,7 +310,7 @@ impl Salvaging<'_> {
 
     fn heap(&mut self, media: &RealDisk, store: &[u8; 16], info: &HeapInfo) -> Outcome {
         self.report.heaps.push(info.name.clone());
-        if let Some(recovered) = self.source.store() {
+        if let Some(recovered) = self.source.store_with_heaps() {
             return self.to.heap(recovered, info).while_doing(&info.name);
         }
         self.to.begin_heap(info, info.size)?;

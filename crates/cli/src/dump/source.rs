@@ -13,7 +13,7 @@ use cedrat_txn::{GROUP_PAGES, SPACE_MAP};
 use cedrat_wal::{LOCK_FILE, Log, StoreId};
 
 use crate::output::{Failure, fail};
-use crate::verify::{Recovered, recovered};
+use crate::verify::{Recovered, recovered, recovered_without_heaps};
 
 /// The offset of the store's name in `heaps.root`.
 const STORE_AT: usize = 24;
@@ -22,6 +22,8 @@ const STORE_AT: usize = 24;
 pub(super) struct Source {
     media: RealDisk,
     recovered: Result<Recovered, String>,
+    /// Whether the recovered store has the heaps.
+    has_heaps: bool,
     home: Option<FileId>,
     pages: u64,
     store: Option<StoreId>,
@@ -39,12 +41,17 @@ impl Source {
             }
             _ => {}
         }
-        let recovered = recovered(directory).map_err(|Failure(why)| why);
+        let recovered = recovered(directory).map(|recovered| (recovered, true)).or_else(|Failure(why)| {
+            // Damage of a heap takes no commit from the pages.
+            recovered_without_heaps(directory).map(|recovered| (recovered, false)).map_err(|_| why)
+        });
+        let has_heaps = recovered.as_ref().is_ok_and(|&(_, has_heaps)| has_heaps);
+        let recovered = recovered.map(|(recovered, _)| recovered);
         let home = media.open(PAGE_FILE, OpenMode::Read).ok();
         let at_home = home.and_then(|file| media.len(file).ok()).unwrap_or_default() / PAGE_LEN as u64;
         let pages = recovered.as_ref().map_or(at_home, |recovered| recovered.store.pool().len_pages());
         let store = store_id(directory, &media);
-        Ok(Source { media, recovered, home, pages, store, map: Mutex::new(None) })
+        Ok(Source { media, recovered, has_heaps, home, pages, store, map: Mutex::new(None) })
     }
 
     pub(super) fn is_recovered(&self) -> bool {
@@ -56,8 +63,13 @@ impl Source {
         self.recovered.as_ref().err().map(String::as_str)
     }
 
+    /// The recovered store, if it has the heaps.
+    pub(super) fn store_with_heaps(&self) -> Option<&Store> {
+        self.store().filter(|_| self.has_heaps)
+    }
+
     /// The recovered store.
-    pub(super) fn store(&self) -> Option<&Store> {
+    fn store(&self) -> Option<&Store> {
         self.recovered.as_ref().ok().map(|recovered| &recovered.store)
     }
 
