@@ -45,15 +45,16 @@ pub mod txn {
     pub use cedrat_txn::{
         ArchiveStatus, BRANCH_ID_LEN_MAX, BackupOptions, BackupReport, BranchError, CheckReport, Clock, Commit, Error,
         Finish, FixedRestore, FixedSet, ForgetBefore, FormatFixed, FormatFresh, FormatPage, HeuristicBranch,
-        HeuristicOutcome, INLINE_LEN_MAX, InDoubt, LogicalUndo, OpenError, Opening, Operation, Options, Prepared,
-        Progress, RecordId, RecoveryReport, Refused, Registry, Rehearsal, RestorePage, RestoreReport, RestoreTarget,
-        Result, Savepoint, ScrubOptions, ScrubProgress, ScrubReport, SetRange, SlottedDelete, SlottedInsert,
-        SlottedUpdate, SmallBytes, Store, SystemClock, Txn, TxnOptions, Undo, Undone, VersionedDelete, VersionedInsert,
-        VersionedUpdate, VersionedWithdraw, Vote, forget_archive,
+        HeuristicOutcome, INLINE_LEN_MAX, InDoubt, LogicalUndo, OpenError, Opening, Operation, Options, Pin, PinHolder,
+        Pins, Prepared, Progress, RecordId, RecoveryReport, Refused, Registry, Rehearsal, RestorePage, RestoreReport,
+        RestoreTarget, Result, Savepoint, ScrubOptions, ScrubProgress, ScrubReport, SetRange, SlottedDelete,
+        SlottedInsert, SlottedUpdate, SmallBytes, Store, SystemClock, Txn, TxnOptions, Undo, Undone, VersionedDelete,
+        VersionedInsert, VersionedUpdate, VersionedWithdraw, Vote, forget_archive,
     };
     #[doc(inline)]
     pub use cedrat_txn::{
-        Deadlock, HasStopped, LockCounts, LockManager, LockMode, NoLocks, NotGiven, PageLocks, Resource,
+        Deadlock, HasStopped, LockCounts, LockManager, LockMode, LockState, LockWait, NoLocks, NotGiven, PageLocks,
+        Resource,
     };
 }
 

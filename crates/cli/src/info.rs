@@ -58,11 +58,12 @@ struct Heuristic {
     committed: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct File {
-    name: String,
-    bytes: u64,
-    bytes_on_disk: u64,
+/// A file of a store.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct File {
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+    pub(crate) bytes_on_disk: u64,
 }
 
 /// Prints what is known of a store.
@@ -106,7 +107,7 @@ pub(crate) fn info(arguments: &Info) -> Outcome {
 }
 
 /// Bytes in hexadecimal digits.
-fn digits(bytes: &[u8]) -> String {
+pub(crate) fn digits(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}"); // a string takes everything
         text
@@ -151,7 +152,7 @@ fn print(about: &About) -> Outcome {
 }
 
 /// Adds the files of a folder, `below` which name they are listed.
-fn list(folder: &Path, below: &str, files: &mut Vec<File>) -> Outcome {
+pub(crate) fn list(folder: &Path, below: &str, files: &mut Vec<File>) -> Outcome {
     use std::os::unix::fs::MetadataExt;
     let mut entries = fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
     entries.sort_by_key(fs::DirEntry::file_name);

@@ -5,17 +5,23 @@ mod archive;
 mod arguments;
 mod backup;
 mod bank;
+mod dump;
 mod heap;
 mod info;
 mod java;
+mod locks;
 mod log;
 mod look;
 mod objects;
 mod output;
 mod overlay;
+mod owners;
+mod page;
+mod pins;
 mod resolve;
 mod retry;
 mod scrub;
+mod space;
 mod threads;
 mod tour;
 mod verify;
@@ -50,6 +56,13 @@ fn run(command: Command) -> Outcome {
         Command::Heap(Heap::Bench(arguments)) => heap::bench(&arguments),
         Command::Info(arguments) => info::info(&arguments),
         Command::Verify(arguments) => verify::verify(&arguments),
+        Command::Space(arguments) => space::space(&arguments),
+        Command::Page(arguments) => page::page(&arguments),
+        Command::Pins(arguments) => pins::pins(&arguments),
+        Command::Locks(arguments) => locks::locks(&arguments),
+        Command::Dump(arguments) => dump::dump(&arguments),
+        Command::Load(arguments) => dump::load(&arguments),
+        Command::Salvage(arguments) => dump::salvage(&arguments),
         Command::Backup(arguments) => match (arguments.of_backup, arguments.copy) {
             (Some(OfBackup::Verify(arguments)), _) => verify::verify_backup(&arguments),
             (None, Some(arguments)) => backup::backup(&arguments),

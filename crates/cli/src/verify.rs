@@ -11,6 +11,7 @@ use cedrat::txn::{Options, Progress, RestoreTarget, Store, Txn};
 use cedrat::wal::Lsn;
 use cedrat_pages::{DOUBLE_WRITE_FILE, PAGE_FILE, WRITTEN_FILE};
 use cedrat_txn::{check_backup, restore_over_pages};
+use cedrat_wal::Log;
 use indicatif::ProgressBar;
 use serde::Serialize;
 use tempfile::TempDir;
@@ -109,7 +110,7 @@ fn restored(backup: &Path, archive: &Arc<dyn Media>) -> Result<(Recovered, Lsn),
     let restored = restore_over_pages(&from, Some(archive), &to, RestoreTarget::Newest);
     let lsn = restored.while_doing("restoring the backup")?.up_to;
     overlay.list_all();
-    Ok((recovered_on(overlay, scratch)?, lsn))
+    Ok((recovered_on(overlay, scratch)?.without_prepared()?, lsn))
 }
 
 /// Verifies a store.
@@ -132,9 +133,36 @@ pub(crate) struct Recovered {
 
 /// Recovers the store in `directory` without changing it, and rolls back prepared transactions where that has written.
 pub(crate) fn recovered(directory: &Path) -> Result<Recovered, Failure> {
+    recovered_in_doubt(directory)?.without_prepared()
+}
+
+impl Recovered {
+    /// Rolls back prepared transactions. Here only, where nothing is changed: who walks a structure would wait for its locks.
+    fn without_prepared(self) -> Result<Recovered, Failure> {
+        for branch in self.store.in_doubt()? {
+            self.store.prepared(&branch.id)?.rollback().while_doing("rolling back a prepared transaction")?;
+        }
+        Ok(self)
+    }
+}
+
+/// Recovers the store in `directory` without changing it. Prepared transactions keep their locks.
+pub(crate) fn recovered_in_doubt(directory: &Path) -> Result<Recovered, Failure> {
+    recovered_over(directory, |_| Ok(()))
+}
+
+/// Recovers the store in `directory` as if its heaps had been dropped, without changing it.
+pub(crate) fn recovered_without_heaps(directory: &Path) -> Result<Recovered, Failure> {
+    let shared: Arc<dyn Media> = Arc::new(RealDisk::new(directory));
+    let store = Log::look(&shared)?.control().store;
+    recovered_over(directory, |overlay| Ok(cedrat_heap::drop_unread(overlay, &store)?))?.without_prepared()
+}
+
+fn recovered_over(directory: &Path, prepare: impl FnOnce(&Overlay) -> Outcome) -> Result<Recovered, Failure> {
     let scratch = tempfile::tempdir()?;
     let below = Arc::new(RealDisk::new(directory));
     let overlay = Overlay::new(below, Arc::new(RealDisk::buffered(scratch.path())));
+    prepare(&overlay)?;
     recovered_on(Arc::new(overlay), scratch)
 }
 
@@ -151,10 +179,6 @@ fn recovered_on(overlay: Arc<Overlay>, scratch: TempDir) -> Result<Recovered, Fa
     };
     let store = Store::open(overlay, options, crate::registry()).while_doing("recovering")?;
     bar.finish_and_clear();
-    for branch in store.in_doubt()? {
-        // Here only, where nothing is changed: who walks a structure would wait for its locks.
-        store.prepared(&branch.id)?.rollback().while_doing("rolling back a prepared transaction")?;
-    }
     Ok(Recovered { store, _scratch: scratch })
 }
 
@@ -204,7 +228,12 @@ fn examine(recovered: &Recovered, class_tag: Option<u8>, verdict: &mut Verdict) 
 }
 
 /// Checks a structure from inside, if it can be walked here.
-fn walked(store: &Store, txn: &Txn, named: &Named, class_tag: Option<u8>) -> Result<Option<Checked>, Failure> {
+pub(crate) fn walked(
+    store: &Store,
+    txn: &Txn,
+    named: &Named,
+    class_tag: Option<u8>,
+) -> Result<Option<Checked>, Failure> {
     match named.kind {
         Kind::Objects => {
             let objects = Objects::open(store, &named.name, objects::Options::default()).while_doing(&named.name)?;

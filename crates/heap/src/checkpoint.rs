@@ -53,6 +53,14 @@ impl Memory {
         let heaps = self.shared().files.as_ref().map(Files::heaps).unwrap_or_default();
         heaps.iter().map(|heap| Lsn::new(heap.redo_from)).min().unwrap_or(Lsn::MAX)
     }
+
+    /// Returns the name of the heap whose checkpoint needs the oldest log, with the LSN up to which that checkpoint has every
+    /// commit; `None` without heaps.
+    pub fn oldest_checkpoint(&self) -> Option<(String, Lsn)> {
+        let heaps = self.shared().files.as_ref().map(Files::heaps).unwrap_or_default();
+        let oldest = heaps.into_iter().min_by_key(|heap| heap.redo_from)?;
+        Some((oldest.name, Lsn::new(oldest.redo_from)))
+    }
 }
 
 impl Shared {

@@ -30,6 +30,7 @@ mod error;
 mod files;
 mod heap;
 mod held;
+mod image;
 mod joined;
 mod load;
 mod look;
@@ -62,7 +63,7 @@ pub use heap::Heap;
 pub use held::Held;
 pub use joined::Joined;
 pub use load::FoundHeaps;
-pub use look::{HeapInfo, LookedAt, look, look_at_chunks};
+pub use look::{HeapInfo, LookedAt, drop_unread, look, look_at_chunks, read_chunks};
 pub use memory::{Counted, Memory, StoreLink};
 #[cfg(feature = "planted-faults")]
 pub use options::Fault;

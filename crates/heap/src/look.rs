@@ -5,7 +5,7 @@ use cedrat_wal::{Lsn, StoreId};
 
 use crate::error::{Error, Result};
 use crate::files::chunk::{ChunkFile, digest};
-use crate::files::root::{HeapRoot, RootFile};
+use crate::files::root::{DIRECTORY, HeapRoot, RootFile};
 use crate::region::WORD_LEN;
 
 /// Description of a heap in a store's root.
@@ -99,6 +99,48 @@ fn look_at_heap(media: &dyn Media, store: &StoreId, root: HeapRoot) -> LookedAt 
         looked.problems.push(Error::damaged(name, 0, what));
     }
     looked
+}
+
+/// Calls `each` with the words of each chunk of a heap's newest checkpoint, by their offset in the heap, or with the damage of
+/// the chunk. Chunks that were never written, which are zero, are left out. For salvage: the log has newer words.
+///
+/// # Errors
+/// [`Error::Io`] if the file cannot be opened.
+pub fn read_chunks(
+    media: &dyn Media,
+    store: &StoreId,
+    heap: &HeapInfo,
+    each: &mut dyn FnMut(u64, Result<&[u8]>),
+) -> Result<()> {
+    if heap.checkpoint == 0 {
+        return Ok(());
+    }
+    let name = format!("{DIRECTORY}/{}.{}", heap.file, heap.checkpoint & 1);
+    let file = media.open(&name, OpenMode::Read).map_err(|error| Error::io(format!("opening {name}"), error))?;
+    let file = ChunkFile { media, file, store, heap: heap.number, chunk_len: heap.chunk_len };
+    let mut place = AlignedBuf::zeroed(heap.chunk_len as usize + BLOCK_LEN);
+    for chunk in 0..heap.chunks {
+        let offset = u64::from(chunk) * heap.chunk_len;
+        match file.read(chunk, heap.checkpoint, &mut place) {
+            Ok(None) => {}
+            Ok(Some(_)) => each(offset, Ok(&place[BLOCK_LEN..])),
+            Err(error) => each(offset, Err(error)),
+        }
+    }
+    Ok(())
+}
+
+/// Drops all heaps of a store that is not open, without reading them. For salvage, in a copy: the rest of the store opens although a
+/// heap is damaged.
+///
+/// # Errors
+/// Damage of the root, with file and offset; [`Error::Io`].
+pub fn drop_unread(media: &dyn Media, store: &StoreId) -> Result<()> {
+    if let Some((mut file, mut root)) = RootFile::open(media, store, OpenMode::ReadWrite)? {
+        root.heaps.clear();
+        file.write(media, store, &root)?;
+    }
+    Ok(())
 }
 
 impl From<HeapRoot> for HeapInfo {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use cedrat_pages::layout::Versioned;
 use cedrat_pages::{LayoutKind, PageId};
 use cedrat_structures::{Catalogue, Checked, StructureError};
 use cedrat_sync::atomic::Ordering;
@@ -224,8 +225,18 @@ impl Objects {
         for &page in &census.pages {
             let view = txn.read_latched(page)?;
             debug_assert_eq!(view.kind(), LayoutKind::VERSIONED, "the census has read it");
-            if let Err(damaged) = cedrat_pages::layout::Versioned::of(&view).and_then(|versioned| versioned.check()) {
-                checked.problems.push(problem(page, &said(txn.store(), damaged)));
+            let looked = Versioned::of(&view).and_then(|versioned| {
+                versioned.check()?;
+                let mut bytes = 0;
+                for record in versioned.iter() {
+                    let (slot, _, record) = record?;
+                    bytes += if slot == LINK { 0 } else { record.len() as u64 };
+                }
+                Ok(bytes)
+            });
+            match looked {
+                Ok(bytes) => checked.bytes += bytes,
+                Err(damaged) => checked.problems.push(problem(page, &said(txn.store(), damaged))),
             }
         }
         let mut reached = BTreeMap::new();

@@ -35,6 +35,7 @@ mod insertions;
 mod kept;
 mod place;
 mod record;
+pub mod salvage;
 mod slots;
 mod state;
 mod transfer;

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::BuildHasherDefault;
 
-use cedrat_pages::layout::{OpaqueLayout, Versioned, VersionedMut};
+use cedrat_pages::layout::{FixedNumber, OpaqueLayout, Versioned, VersionedMut};
 use cedrat_pages::{BODY_LEN, Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
 use cedrat_structures::StructureError;
 use cedrat_structures::chain::{PageChain, PageLink};
@@ -31,6 +31,14 @@ pub(crate) const ROOT: LayoutKind = LayoutKind(23);
 /// Offsets of the maker, and of the word that is not zero once the collection was dropped.
 const MAKER_AT: usize = 16;
 const STATE_AT: usize = 24;
+
+/// The numbers of the root page, for tools.
+const NUMBERS: &[FixedNumber] = &[
+    FixedNumber::new("first page", 0, 8),
+    FixedNumber::new("last page", 8, 8),
+    FixedNumber::new("transaction that has made it", MAKER_AT, 8),
+    FixedNumber::new("dropped", STATE_AT, 8),
+];
 
 /// Identification of a collection in its root page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +153,7 @@ impl Operation for ForgetSlots {
 
 pub(crate) fn register(registry: Registry) -> Registry {
     let registry = registry.operation::<Purge>().operation::<ForgetSlots>();
-    registry.layout(Arc::new(OpaqueLayout { kind: ROOT, name: "collection of objects, root" }))
+    registry.layout(Arc::new(OpaqueLayout { kind: ROOT, name: "collection of objects, root", numbers: NUMBERS }))
 }
 
 /// State of the pages in memory.

@@ -45,6 +45,7 @@ pub fn copy_page_files(from: &dyn Media, to: &dyn Media) -> Result<u64, PoolErro
 /// [`PoolError::Foreign`]: the file of written pages; [`PoolError::Io`].
 pub fn check_copied_pages(media: &dyn Media, damaged: &mut dyn FnMut(PoolError)) -> Result<u64, PoolError> {
     let failed = |error| PoolError::io(format!("reading {PAGE_FILE}"), error);
+    // Without the file, no page is noted.
     let written = WrittenBits::look(media)?;
     let file = media.open(PAGE_FILE, OpenMode::Read).map_err(failed)?;
     let pages = media.len(file).map_err(failed)? / PAGE_LEN as u64;
@@ -54,10 +55,12 @@ pub fn check_copied_pages(media: &dyn Media, damaged: &mut dyn FnMut(PoolError))
         read_exact_at(media, file, PageId::new(first).file_offset(), bytes).map_err(failed)?;
         for (image, page) in bytes.chunks_exact(PAGE_LEN).zip((first..).map(PageId::new)) {
             let image = image.try_into().expect("a page");
-            let checked = verify(image, page).and_then(|()| match (is_unwritten(image), written.has(page)) {
-                (true, true) => Err(Damaged::lost(page)),
-                (false, false) => Err(Damaged { page, byte: 0, what: "the page is not noted as written" }),
-                _ => Ok(()),
+            let checked = verify(image, page).and_then(|()| {
+                match (is_unwritten(image), written.as_ref().is_some_and(|bits| bits.has(page))) {
+                    (true, true) => Err(Damaged::lost(page)),
+                    (false, false) => Err(Damaged { page, byte: 0, what: "the page is not noted as written" }),
+                    _ => Ok(()),
+                }
             });
             if let Err(damage) =
                 checked.or_else(|error| if planted!("free_pages_unchecked") { Ok(()) } else { Err(error) })

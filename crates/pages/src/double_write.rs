@@ -202,17 +202,29 @@ impl DoubleWrite {
 /// Returns the LSN up to which the log was durable by the header of the area; refuses a header that this program does
 /// not know.
 pub(crate) fn promised(media: &dyn Media) -> Result<Lsn, PoolError> {
+    Ok(Header::look(media)?.map_or(Lsn::ZERO, |header| header.promise))
+}
+
+/// Returns the pages of the newest batch in the double-write area, in the order of their images; none if its header is not valid.
+///
+/// # Errors
+/// [`PoolError::Foreign`]: the area is of a newer version, or the file is another one. [`PoolError::Io`].
+pub fn pages_in_double_write(media: &dyn Media) -> Result<Vec<PageId>, PoolError> {
+    Ok(Header::look(media)?.map_or(Vec::new(), |header| header.entries.into_iter().map(|(page, _)| page).collect()))
+}
+
+/// Returns the offset of a whole copy of a page in the area, if the newest batch has one.
+pub(crate) fn whole_copy(media: &dyn Media, page: PageId) -> Result<Option<u64>, PoolError> {
     let failed = |error| PoolError::io(format!("reading {DOUBLE_WRITE_FILE}"), error);
-    let file = match media.open(DOUBLE_WRITE_FILE, OpenMode::Read) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Lsn::ZERO),
-        file => file.map_err(failed)?,
-    };
-    if media.len(file).map_err(failed)? < PAGE_LEN as u64 {
-        return Ok(Lsn::ZERO);
-    }
-    let mut block = AlignedBuf::zeroed(PAGE_LEN);
-    read_exact_at(media, file, 0, &mut block).map_err(failed)?;
-    Ok(Header::read(&block, &media.path(file))?.map_or(Lsn::ZERO, |header| header.promise))
+    let Some(header) = Header::look(media)? else { return Ok(None) };
+    let Some(index) = header.entries.iter().rposition(|&(copied, _)| copied == page) else { return Ok(None) };
+    let offset = (PAGE_LEN * (1 + index)) as u64;
+    let file = media.open(DOUBLE_WRITE_FILE, OpenMode::Read).map_err(failed)?;
+    let mut image = AlignedBuf::zeroed(PAGE_LEN);
+    read_exact_at(media, file, offset, &mut image).map_err(failed)?;
+    let image: &[u8; PAGE_LEN] = (&image[..]).try_into().expect("the length of a page");
+    let is_whole = stored_checksum_of(image) == header.entries[index].1 && verify(image, page).is_ok();
+    Ok(is_whole.then_some(offset))
 }
 
 /// The content of the area's header.
@@ -224,6 +236,21 @@ struct Header {
 }
 
 impl Header {
+    /// Reads the header from the file, if there is one.
+    fn look(media: &dyn Media) -> Result<Option<Header>, PoolError> {
+        let failed = |error| PoolError::io(format!("reading {DOUBLE_WRITE_FILE}"), error);
+        let file = match media.open(DOUBLE_WRITE_FILE, OpenMode::Read) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            file => file.map_err(failed)?,
+        };
+        if media.len(file).map_err(failed)? < PAGE_LEN as u64 {
+            return Ok(None);
+        }
+        let mut block = AlignedBuf::zeroed(PAGE_LEN);
+        read_exact_at(media, file, 0, &mut block).map_err(failed)?;
+        Header::read(&block, &media.path(file))
+    }
+
     /// Reads the header; `None` if it is not valid.
     fn read(block: &[u8], file: &str) -> Result<Option<Header>, PoolError> {
         let mut header: [u8; PAGE_LEN] = block[..PAGE_LEN].try_into().expect("one block");

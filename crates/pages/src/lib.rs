@@ -16,6 +16,7 @@
 
 #![deny(unsafe_code)]
 
+mod at_home;
 mod cleaner;
 mod copy;
 mod double_write;
@@ -39,9 +40,10 @@ mod view;
 mod write_back;
 mod written;
 
+pub use at_home::PageAtHome;
 pub use cleaner::Cleaner;
 pub use copy::{check_copied_pages, copy_page_files};
-pub use double_write::DOUBLE_WRITE_FILE;
+pub use double_write::{DOUBLE_WRITE_FILE, pages_in_double_write};
 pub use error::PoolError;
 pub use exclusive::Exclusive;
 pub use file::PAGE_FILE;

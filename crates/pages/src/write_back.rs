@@ -94,6 +94,13 @@ impl Pool {
         Lsn::new(redo_point.min(self.in_flight.oldest()))
     }
 
+    /// Returns a page with the oldest change that is not durable at home, and the LSN of that change: for reports. A page on
+    /// its way home is not considered.
+    pub fn oldest_change(&self) -> Option<(PageId, Lsn)> {
+        let recovery_lsn = |page| (page, Lsn::new(self.table.recovery_lsn(page).load(Ordering::SeqCst)));
+        self.clock.pages().map(recovery_lsn).filter(|&(_, lsn)| lsn > Lsn::ZERO).min_by_key(|&(_, lsn)| lsn)
+    }
+
     /// Writes pages home and returns their number. On return they are durable there.
     ///
     /// # Errors

@@ -235,12 +235,12 @@ pub(crate) fn look(media: &dyn Media, pages_max: u64) -> Result<(), PoolError> {
 pub(crate) struct WrittenBits(Vec<u8>);
 
 impl WrittenBits {
-    /// Reads the file; without one, no page is noted.
-    pub(crate) fn look(media: &dyn Media) -> Result<WrittenBits, PoolError> {
+    /// Reads the file; `None` if there is none.
+    pub(crate) fn look(media: &dyn Media) -> Result<Option<WrittenBits>, PoolError> {
         match media.open(WRITTEN_FILE, OpenMode::Read) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(WrittenBits(Vec::new())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(PoolError::io(format!("opening {WRITTEN_FILE}"), error)),
-            Ok(file) => Ok(WrittenBits(read(media, file, u64::MAX)?)),
+            Ok(file) => Ok(Some(WrittenBits(read(media, file, u64::MAX)?))),
         }
     }
 

@@ -252,7 +252,7 @@ const SCHEMA_AT: usize = 2 + 8;
 /// Length of an entry with a schema.
 const LINE_LEN: usize = SCHEMA_AT + 4;
 
-fn read(name: &[u8], line: &[u8]) -> Result<Named, Damaged> {
+pub(crate) fn read(name: &[u8], line: &[u8]) -> Result<Named, Damaged> {
     let bad = || Damaged::in_body(CATALOGUE, 0, "a line of the catalogue is corrupt");
     let (line, schema) = line.split_at_checked(SCHEMA_AT).ok_or_else(bad)?;
     let (kind, root) = line.split_at(2);

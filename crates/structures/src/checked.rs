@@ -4,11 +4,15 @@ use std::fmt;
 
 use cedrat_pages::PageId;
 
-/// The result of a `check`: the number of elements, the pages of the structure, and its defects.
+/// The result of a `check`: the number of elements and their bytes, the pages of the structure, and its defects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     /// Number of elements, entries or records.
     pub elements: u64,
+    /// Bytes of the elements as they are stored, keys included, without the structure's own links and directories.
+    pub bytes: u64,
+    /// Number of pages that others are chained to because these are full.
+    pub overflow: u64,
     /// Every page of the structure; each must belong to no other structure and be allocated.
     pub pages: Vec<PageId>,
     /// The defects, one sentence each; empty if there are none.

@@ -5,6 +5,7 @@
 //! | first | first slot  | 0    | last | last slot | 0    | spare |
 //! ```
 
+use cedrat_pages::layout::FixedNumber;
 use cedrat_pages::{Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
 use cedrat_txn::{Operation, RecordId, Refused, Result, Store, Undo};
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,15 @@ mod at {
     pub(super) const LAST: usize = 16;
     pub(super) const SPARE: usize = 32;
 }
+
+/// The numbers of a root page, for tools.
+pub(crate) const NUMBERS: &[FixedNumber] = &[
+    FixedNumber::new("first page", at::FIRST, 8),
+    FixedNumber::new("first slot", at::FIRST + 8, 2),
+    FixedNumber::new("last page", at::LAST, 8),
+    FixedNumber::new("last slot", at::LAST + 8, 2),
+    FixedNumber::new("spare page", at::SPARE, 8),
+];
 
 /// First and last node of a list, and the page for the next node; page 0 stands for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

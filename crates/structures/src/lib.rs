@@ -32,6 +32,7 @@ mod named;
 mod page_list;
 pub mod records;
 mod regions;
+pub mod salvage;
 mod typed;
 
 use cedrat_txn::{Registry, Result, Txn};

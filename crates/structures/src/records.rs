@@ -118,7 +118,7 @@ pub(crate) fn register(registry: Registry) -> Registry {
 pub(crate) const SLOTTED_LEN_MAX: usize = 3800;
 const _: () = assert!(SLOTTED_LEN_MAX + 4 + PageLink::LEN <= Slotted::RECORD_LEN_MAX);
 
-const LINK: Slot = PageLink::SLOT;
+pub(crate) const LINK: Slot = PageLink::SLOT;
 
 /// Room from which on a page is listed as spare: one that is listed later fills up soon, and each listing changes the root.
 const SPARE_SPACE_MIN: usize = Slotted::RECORD_LEN_MAX / 2;
@@ -302,10 +302,18 @@ impl Records {
             let view = txn.read_latched(page)?;
             let looked = Slotted::of(&view).and_then(|slotted| {
                 slotted.check()?;
-                Ok(slotted.iter().filter(|record| !matches!(record, Ok((LINK, _)))).count())
+                let mut lengths = Vec::new();
+                for record in slotted.iter() {
+                    let (slot, record) = record?;
+                    lengths.extend((slot != LINK).then_some(record.len() as u64));
+                }
+                Ok(lengths)
             });
             match looked {
-                Ok(count) => checked.elements += count as u64,
+                Ok(lengths) => {
+                    checked.elements += lengths.len() as u64;
+                    checked.bytes += lengths.iter().sum::<u64>();
+                }
                 Err(error) => checked.problem(page, error),
             }
         }

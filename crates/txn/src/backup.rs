@@ -66,6 +66,11 @@ impl Backups {
         oldest.filter(|_| !planted!("pages_of_backup_reused")).unwrap_or(Lsn::MAX)
     }
 
+    /// Returns the LSN from which on each running backup keeps the log.
+    pub(crate) fn scan_lsns(&self) -> Vec<Lsn> {
+        self.running.lock().iter().map(|backup| backup.checkpoint.scan_lsn).collect()
+    }
+
     /// Returns the offsets of the log from which on running backups need it, one for each partition; none without a backup.
     pub(crate) fn log_needed(&self) -> Vec<LogOffset> {
         let running = self.running.lock();

@@ -86,6 +86,11 @@ impl Branches {
         }
     }
 
+    /// Returns the identifier under which a transaction has prepared, or prepares.
+    pub(crate) fn identifier_of(&self, txn: TxnId) -> Option<Vec<u8>> {
+        self.known.lock().ids.get(&txn).cloned()
+    }
+
     pub(crate) fn leave(&self, id: &[u8]) {
         self.known.lock().remove(id);
     }

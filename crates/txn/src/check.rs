@@ -106,4 +106,9 @@ impl Layout for SpaceMapLayout {
     fn records(&self, _: &PageRef<'_>, _: &mut dyn FnMut(Slot, &[u8])) -> Result<(), Damaged> {
         Ok(())
     }
+
+    fn fields(&self, page: &PageRef<'_>) -> Result<Vec<(&'static str, u64)>, Damaged> {
+        let used = page.body().iter().map(|byte| u64::from(byte.count_ones())).sum();
+        Ok(vec![("pages in use", used), ("pages of the group", GROUP_PAGES)])
+    }
 }

@@ -47,6 +47,7 @@ mod opening;
 mod operation;
 mod options;
 mod pace;
+mod pins;
 mod prepared;
 mod rebuild;
 mod recovery;
@@ -81,13 +82,17 @@ pub use error::{BranchError, Error, OpenError, Result};
 pub use explain::{Explained, Explainer};
 pub use heuristic::{HeuristicBranch, HeuristicOutcome, OUTCOME};
 pub use limits::{Clock, SystemClock};
-pub use locks::{Deadlock, HasStopped, LockCounts, LockManager, LockMode, NoLocks, NotGiven, PageLocks, Resource};
+pub use locks::{
+    Deadlock, HasStopped, LockCounts, LockManager, LockMode, LockState, LockWait, NoLocks, NotGiven, PageLocks,
+    Resource,
+};
 pub use nested::LatchGuard;
 pub use opening::Opening;
 pub use operation::{Finish, LogicalUndo, Operation, RecordId, Refused};
 #[cfg(feature = "planted-faults")]
 pub use options::Fault;
 pub use options::Options;
+pub use pins::{Pin, PinHolder, Pins};
 pub use prepared::{InDoubt, Prepared, Vote};
 pub use registry::Registry;
 pub use rehearse::Rehearsal;

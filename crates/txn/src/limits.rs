@@ -179,6 +179,11 @@ impl Limits {
         if self.time.is_some() { self.clock.now() } else { Duration::ZERO }
     }
 
+    /// Returns the time since a transaction has entered; `None` without a time limit.
+    pub(crate) fn age(&self, entered: Duration) -> Option<Duration> {
+        self.time.map(|_| self.clock.now().saturating_sub(entered))
+    }
+
     /// Returns the transactions that have only locks, if their time has a limit.
     #[inline]
     pub(crate) fn holders(&self) -> Option<&Holders> {

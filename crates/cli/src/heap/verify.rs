@@ -53,7 +53,7 @@ pub(crate) struct Usage {
     bytes: u64,
     /// Allocated blocks; none if the heap does not keep account of them.
     blocks: Option<u64>,
-    bytes_allocated: Option<u64>,
+    pub(crate) bytes_allocated: Option<u64>,
 }
 
 impl Usage {

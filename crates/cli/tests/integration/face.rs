@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::common::{self, cedrat, command, errors, files, json, printed, text};
 
-const SUBCOMMANDS: [&[&str]; 20] = [
+const SUBCOMMANDS: [&[&str]; 28] = [
     &[],
     &["tour"],
     &["bank", "run"],
@@ -19,10 +19,18 @@ const SUBCOMMANDS: [&[&str]; 20] = [
     &["heap", "bench"],
     &["info"],
     &["verify"],
+    &["space"],
+    &["page"],
+    &["pins"],
+    &["locks"],
+    &["dump"],
+    &["load"],
+    &["salvage"],
     &["backup"],
     &["backup", "verify"],
     &["restore"],
     &["archive"],
+    &["scrub"],
     &["log"],
     &["resolve"],
     &["objects"],
@@ -73,8 +81,19 @@ fn missing_store_is_named_on_stderr() {
     assert!(files(folder.path()).is_empty(), "looking made files");
 }
 
-const THAT_LOOK: [&[&str]; 7] =
-    [&["info"], &["verify"], &["log"], &["heap", "info"], &["heap", "verify"], &["objects"], &["archive"]];
+const THAT_LOOK: [&[&str]; 11] = [
+    &["info"],
+    &["verify"],
+    &["space"],
+    &["pins"],
+    &["locks"],
+    &["dump"],
+    &["log"],
+    &["heap", "info"],
+    &["heap", "verify"],
+    &["objects"],
+    &["archive"],
+];
 
 #[test]
 fn wrong_path_differs_from_empty_directory() {
@@ -127,7 +146,7 @@ fn reader_of_errors_may_go_away() {
 }
 
 /// A bank that was killed, so that its log needs recovery.
-fn killed_bank(store: &Path) {
+pub(crate) fn killed_bank(store: &Path) {
     use std::io::BufRead;
     let mut process = common::command()
         .args(["bank", "run", text(store), "--accounts", "20", "--threads", "2"])

@@ -4,9 +4,16 @@
 mod backup;
 mod bank;
 mod common;
+mod dump;
 mod face;
+mod guide;
 mod heap;
 mod objects;
+mod page;
+mod pins;
 mod prepared;
+mod salvage;
+mod space;
+mod stores;
 mod tour;
 mod trace;

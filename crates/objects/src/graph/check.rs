@@ -70,6 +70,7 @@ impl Graph {
         };
         let objects = shared.objects.check(&txn)?;
         checked.pages.extend(objects.pages);
+        checked.bytes = objects.bytes;
         checked.pages.push(shared.root);
         checked.problems.extend(objects.problems);
         let roots = shared.roots.check(&txn)?;

@@ -267,7 +267,7 @@ fn key(number: u32, piece: u32) -> [u8; 8] {
 }
 
 /// A definition, or `None` of a dropped class.
-type Definition = Option<Arc<[u8]>>;
+pub(crate) type Definition = Option<Arc<[u8]>>;
 
 /// Returns all definitions, or a description of what is invalid.
 fn read_all(txn: &mut Txn, table: &RawHashTable) -> Result<Result<Vec<Definition>, &'static str>> {
@@ -282,7 +282,7 @@ fn read_all(txn: &mut Txn, table: &RawHashTable) -> Result<Result<Vec<Definition
     Ok(put_together(&pieces))
 }
 
-fn put_together(pieces: &BTreeMap<u64, Vec<u8>>) -> Result<Vec<Definition>, &'static str> {
+pub(crate) fn put_together(pieces: &BTreeMap<u64, Vec<u8>>) -> Result<Vec<Definition>, &'static str> {
     let mut all = Vec::new();
     let mut pieces = pieces.iter().peekable();
     while let Some((&key, first)) = pieces.next() {

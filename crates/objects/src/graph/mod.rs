@@ -33,6 +33,7 @@ mod long;
 mod object;
 mod reading;
 mod root;
+pub(crate) mod salvage;
 mod survey;
 mod word;
 

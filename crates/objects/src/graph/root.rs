@@ -1,6 +1,6 @@
 //! The root page of a graph: the roots of its parts (docs/formats/graph.md).
 
-use cedrat_pages::layout::OpaqueLayout;
+use cedrat_pages::layout::{FixedNumber, OpaqueLayout};
 use cedrat_pages::{Damaged, LayoutKind, PageId, PageRef};
 use cedrat_structures::StructureError;
 use cedrat_sync::Arc;
@@ -11,6 +11,15 @@ const ROOT: LayoutKind = LayoutKind(24);
 
 /// Offset of the word that is not zero once the graph was dropped.
 const STATE_AT: usize = 32;
+
+/// The numbers of the root page, for tools.
+const NUMBERS: &[FixedNumber] = &[
+    FixedNumber::new("root of the objects", 0, 8),
+    FixedNumber::new("root of the roots", 8, 8),
+    FixedNumber::new("root of the classes", 16, 8),
+    FixedNumber::new("transaction that has made it", 24, 8),
+    FixedNumber::new("dropped", STATE_AT, 8),
+];
 
 /// The parts of a graph, each by its own root page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +52,7 @@ impl Parts {
     }
 
     /// Returns `None` if the graph was dropped.
-    fn of(page: &PageRef<'_>) -> Result<Option<Parts>, Damaged> {
+    pub(crate) fn of(page: &PageRef<'_>) -> Result<Option<Parts>, Damaged> {
         if page.kind() != ROOT {
             return Err(Damaged::wrong_kind(page.id()));
         }
@@ -61,5 +70,5 @@ impl Parts {
 }
 
 pub(crate) fn register(registry: Registry) -> Registry {
-    registry.layout(Arc::new(OpaqueLayout { kind: ROOT, name: "graph of objects, root" }))
+    registry.layout(Arc::new(OpaqueLayout { kind: ROOT, name: "graph of objects, root", numbers: NUMBERS }))
 }

@@ -27,7 +27,7 @@ mod tests;
 
 pub use fixed::{Fixed, FixedMut};
 pub use raw::{Raw, RawMut};
-pub use registry::{KindTaken, Layout, Layouts, OpaqueLayout};
+pub use registry::{FixedNumber, KindTaken, Layout, Layouts, OpaqueLayout, Parts};
 pub use slotted::{Slotted, SlottedMut};
 pub use versioned::{Versioned, VersionedMut};
 

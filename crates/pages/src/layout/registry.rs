@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use cedrat_sync::Arc;
 
 use super::{Fixed, Raw, Slotted, Versioned};
-use crate::page::{Damaged, LayoutKind, Slot};
+use crate::page::{BODY_LEN, Damaged, LayoutKind, Slot};
 use crate::view::PageRef;
+
+/// The parts of a record, with their names.
+pub type Parts<'p> = &'p [(&'p str, &'p [u8])];
 
 /// A page layout, as generic tools need it.
 ///
@@ -30,6 +33,28 @@ pub trait Layout: Send + Sync {
     /// # Errors
     /// The page is invalid.
     fn records(&self, page: &PageRef<'_>, each: &mut dyn FnMut(Slot, &[u8])) -> Result<(), Damaged>;
+
+    /// Returns the numbers of the page that are in no record, with their names: for tools that print pages.
+    ///
+    /// The default returns none.
+    ///
+    /// # Errors
+    /// The page is invalid.
+    fn fields(&self, page: &PageRef<'_>) -> Result<Vec<(&'static str, u64)>, Damaged> {
+        let _ = page;
+        Ok(Vec::new())
+    }
+
+    /// Calls `each` for every record with the parts that it consists of, such as key and value, and their names: for tools
+    /// that print pages.
+    ///
+    /// The default calls it with each of the [`records`](Layout::records) as one part.
+    ///
+    /// # Errors
+    /// The page is invalid.
+    fn parts(&self, page: &PageRef<'_>, each: &mut dyn FnMut(Slot, Parts<'_>)) -> Result<(), Damaged> {
+        self.records(page, &mut |slot, record| each(slot, &[("record", record)]))
+    }
 }
 
 /// A layout of pages that are parts of a larger structure and show no records: only the check of that structure can
@@ -40,6 +65,36 @@ pub struct OpaqueLayout {
     pub kind: LayoutKind,
     /// The name, for people.
     pub name: &'static str,
+    /// The numbers at fixed places of the page's body, for people.
+    pub numbers: &'static [FixedNumber],
+}
+
+/// A little-endian number at a fixed place of a page's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FixedNumber {
+    /// The name, for people.
+    pub name: &'static str,
+    /// The offset in the body, in bytes.
+    pub offset: u16,
+    /// The length, in bytes: 2, 4 or 8.
+    pub len: u8,
+}
+
+impl FixedNumber {
+    /// Returns the description of a number of `len` bytes at `offset`.
+    pub const fn new(name: &'static str, offset: usize, len: u8) -> FixedNumber {
+        assert!(matches!(len, 2 | 4 | 8) && offset + len as usize <= BODY_LEN, "a number within a body");
+        FixedNumber { name, offset: offset as u16, len }
+    }
+
+    fn read(&self, page: &PageRef<'_>) -> Result<u64, Damaged> {
+        let offset = usize::from(self.offset);
+        match self.len {
+            2 => page.u16_at(offset).map(u64::from),
+            4 => page.u32_at(offset).map(u64::from),
+            _ => page.u64_at(offset),
+        }
+    }
 }
 
 impl Layout for OpaqueLayout {
@@ -57,6 +112,10 @@ impl Layout for OpaqueLayout {
 
     fn records(&self, _: &PageRef<'_>, _: &mut dyn FnMut(Slot, &[u8])) -> Result<(), Damaged> {
         Ok(())
+    }
+
+    fn fields(&self, page: &PageRef<'_>) -> Result<Vec<(&'static str, u64)>, Damaged> {
+        self.numbers.iter().map(|number| Ok((number.name, number.read(page)?))).collect()
     }
 }
 
@@ -193,5 +252,16 @@ impl Layout for Builtin {
             }
         }
         Ok(())
+    }
+
+    fn fields(&self, page: &PageRef<'_>) -> Result<Vec<(&'static str, u64)>, Damaged> {
+        let names: &[&str] = match self {
+            Builtin::Raw => &[],
+            Builtin::Fixed => &["record length", "records"],
+            Builtin::Slotted => &["slots", "heap end", "bytes of gaps"],
+            Builtin::Versioned => &["slots", "heap end", "bytes of gaps", "slots that have gone"],
+        };
+        let word = page.layout_word();
+        Ok(names.iter().zip(0..).map(|(&name, place)| (name, word >> (16 * place) & 0xFFFF)).collect())
     }
 }

@@ -10,9 +10,10 @@
 //! fixed-length records, and a change of one logs its before- and after-image.
 
 mod ops;
+pub(crate) mod salvage;
 mod typed;
 
-use cedrat_pages::layout::Fixed;
+use cedrat_pages::layout::{Fixed, FixedNumber};
 use cedrat_pages::{BODY_LEN, LayoutKind, PageId, PageRef, Slot};
 use cedrat_txn::locks::{LockMode, Resource};
 use cedrat_txn::{Error, FormatFresh, RecordId, Registry, Result, Store, Txn};
@@ -34,6 +35,16 @@ mod at {
     pub(super) const PAGES: usize = 24;
     pub(super) const REGIONS: usize = 32;
 }
+
+/// The numbers of a root page, for tools.
+pub(crate) const ROOT_NUMBERS: &[FixedNumber] = &[
+    FixedNumber::new("element length", at::ELEMENT_LEN, 2),
+    FixedNumber::new("elements in a page", at::PER_PAGE, 2),
+    FixedNumber::new("elements", at::LEN, 8),
+    FixedNumber::new("regions", at::REGION_COUNT, 2),
+    FixedNumber::new("formatted pages", at::PAGES, 8),
+    FixedNumber::new("first page", at::REGIONS, 8),
+];
 
 /// Maximum number of regions in a root page.
 const REGIONS_MAX: usize = (BODY_LEN - at::REGIONS) / 8;
@@ -279,6 +290,7 @@ impl RawArrayList {
             }
         }
         checked.elements = shape.len;
+        checked.bytes = shape.len * u64::from(shape.element_len);
         Ok(checked)
     }
 

@@ -18,6 +18,7 @@
 //! so may a reader of a damaged page. Invalid bytes are [`Corrupt`].
 
 use cedrat_pages::BODY_LEN;
+use cedrat_pages::layout::FixedNumber;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::bytes::{Bytes, BytesMut, Corrupt};
@@ -416,6 +417,15 @@ pub(crate) fn entries(body: &[u8]) -> Result<impl Iterator<Item = Pair<'_>>, Cor
         Ok((&body[entry.key..entry.value()], &body[entry.value()..entry.value() + entry.value_len]))
     }))
 }
+
+/// The numbers of a bucket page, for tools.
+pub(crate) const NUMBERS: &[FixedNumber] = &[
+    FixedNumber::new("root", at::ROOT, 8),
+    FixedNumber::new("seed", at::SEED, 8),
+    FixedNumber::new("next page", at::NEXT, 8),
+    FixedNumber::new("entries", at::COUNT, 2),
+    FixedNumber::new("bytes of gaps", at::DEAD, 2),
+];
 
 /// Checks everything about a bucket page that its bytes alone can show.
 pub(crate) fn check(body: &[u8], seed: u64) -> Result<(), Corrupt> {

@@ -10,6 +10,7 @@
 //! The low byte of the state is 1 while the table exists. The high byte names the lengths of its regions: 1 for eighths,
 //! 0 in older tables, whose regions double.
 
+use cedrat_pages::layout::FixedNumber;
 use cedrat_pages::{BODY_LEN, PageId};
 
 use crate::bytes::{BytesMut, Corrupt};
@@ -23,6 +24,15 @@ mod at {
     pub(super) const REGIONS: usize = 32;
     const _: () = assert!(STATE + 2 <= REGIONS);
 }
+
+/// The numbers of a root page, for tools.
+pub(crate) const NUMBERS: &[FixedNumber] = &[
+    FixedNumber::new("seed", at::SEED, 8),
+    FixedNumber::new("buckets", at::BUCKETS, 8),
+    FixedNumber::new("regions", at::REGION_COUNT, 2),
+    FixedNumber::new("state", at::STATE, 2),
+    FixedNumber::new("first bucket", at::REGIONS, 8),
+];
 
 /// Maximum number of regions in a root page.
 pub(crate) const REGIONS_MAX: usize = (BODY_LEN - at::REGIONS) / 8;

@@ -32,6 +32,8 @@ mod write;
 use cedrat_txn::Registry;
 
 pub use bucket::ENTRY_LEN_MAX;
+pub(crate) use bucket::{KeyHash, NUMBERS as BUCKET_NUMBERS, entries, identity, next};
+pub(crate) use header::{Header, NUMBERS as ROOT_NUMBERS};
 pub use table::RawHashTable;
 pub use typed::HashTable;
 pub use walk::{Entries, Pair};

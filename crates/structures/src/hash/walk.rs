@@ -135,17 +135,19 @@ impl RawHashTable {
                 }
             };
             checked.pages.extend(&chain[1..]);
+            checked.overflow += chain.len() as u64 - 1;
             keys.clear();
             for page in chain {
                 let looked = self.look(txn, page, |page| {
                     bucket::check(page.body(), self.seed)?;
                     for entry in bucket::entries(page.body())? {
-                        let (key, _) = entry?;
+                        let (key, value) = entry?;
                         // Copies left behind by a split that a crash interrupted do not count (S1).
                         if KeyHash::of(key, self.seed).bucket(header.buckets) != bucket {
                             continue;
                         }
                         checked.elements += 1;
+                        checked.bytes += (key.len() + value.len()) as u64;
                         if !keys.insert(key.to_vec()) {
                             checked.problem(page.id(), format_args!("key {} is there twice", key.escape_ascii()));
                         }

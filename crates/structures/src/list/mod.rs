@@ -250,7 +250,10 @@ impl RawList {
                 return Ok(checked.with_problem(at.page, "the elements of the list form a cycle"));
             }
             match self.node(txn, at) {
-                Ok(node) => (last, next) = (next, node.next),
+                Ok(node) => {
+                    checked.bytes += node.element.len() as u64;
+                    (last, next) = (next, node.next);
+                }
                 Err(error) => return Ok(checked.with_problem(at.page, error)),
             }
         }

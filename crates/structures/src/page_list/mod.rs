@@ -4,7 +4,7 @@
 //! all elements of a page under one pin.
 
 mod ops;
-mod sequence;
+pub(crate) mod sequence;
 mod typed;
 
 use std::collections::HashSet;
@@ -255,10 +255,10 @@ impl RawPageList {
             checked.pages.push(page);
             let looked = self.look(txn, page, |body| {
                 sequence::check(body)?;
-                Ok((sequence::links(body)?, sequence::count(body)?))
+                Ok((sequence::links(body)?, sequence::count(body)?, sequence::record_bytes(body)?))
             });
             match looked {
-                Ok((links, count)) => {
+                Ok((links, count, bytes)) => {
                     if links.previous != before {
                         checked.problem(page, "it does not point back to the page before it");
                     }
@@ -266,6 +266,7 @@ impl RawPageList {
                         checked.problem(page, "a page of the list is empty");
                     }
                     checked.elements += count as u64;
+                    checked.bytes += bytes;
                     (before, next) = (next, links.next);
                 }
                 Err(error) => return Ok(checked.with_problem(page, error)),

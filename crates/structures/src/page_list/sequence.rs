@@ -12,6 +12,7 @@
 //! entry (Lemon §6.2, Figure 2).
 
 use cedrat_pages::BODY_LEN;
+use cedrat_pages::layout::FixedNumber;
 
 use crate::bytes::Corrupt;
 
@@ -212,6 +213,20 @@ pub(crate) fn records(body: &[u8]) -> Result<impl Iterator<Item = Result<&[u8], 
         let record = shape.record(body, index)?;
         Ok(&body[record.start + LEN_LEN..record.end])
     }))
+}
+
+/// The numbers of a page, for tools.
+pub(crate) const NUMBERS: &[FixedNumber] = &[
+    FixedNumber::new("next page", at::NEXT, 8),
+    FixedNumber::new("previous page", at::PREVIOUS, 8),
+    FixedNumber::new("root", at::ROOT, 8),
+    FixedNumber::new("records", at::COUNT, 2),
+    FixedNumber::new("bytes of gaps", at::DEAD, 2),
+];
+
+/// Returns the bytes of all records together.
+pub(crate) fn record_bytes(body: &[u8]) -> Result<u64, Corrupt> {
+    records(body)?.map(|record| Ok(record?.len() as u64)).sum()
 }
 
 /// Checks everything about the page that its bytes alone can show.

@@ -11,7 +11,7 @@ use hashbrown::HashTable;
 use super::modes::{MODES, Modes};
 use super::table::Words;
 use super::waiter::Waiter;
-use super::{LockMode, Resource};
+use super::{LockMode, LockState, LockWait, Resource};
 
 /// A table of holders that is this much larger than its content is shrunk.
 const SLACK: usize = 8;
@@ -212,6 +212,18 @@ impl Lock {
         let modes = before.fold(Modes::of(waiter.wanted), |modes, other| modes.with(other.wanted));
         let in_the_way = self.holders.iter().filter(|(txn, mode)| *txn != waiter.txn && modes.conflict_with(*mode));
         in_the_way.map(|(txn, _)| txn).collect()
+    }
+
+    /// Returns the state, for reports.
+    pub(super) fn state(&self) -> LockState {
+        let mut holders: Vec<_> = self.holders.iter().collect();
+        holders.sort_unstable_by_key(|&(txn, _)| txn);
+        let wait = |waiter: &Arc<Waiter>| {
+            let mut waits_for = self.holders_before(waiter);
+            waits_for.sort_unstable();
+            LockWait { txn: waiter.txn, mode: waiter.wanted, waits_for }
+        };
+        LockState { resource: self.of.resource, holders, waiters: self.waiting().map(wait).collect() }
     }
 
     /// Returns the modes of `waiter` and of all waiters before it except `without`; fewer if those already conflict

@@ -108,6 +108,30 @@ pub struct LockCounts {
     pub search_steps: u64,
 }
 
+/// The state of a lock, as [`LockManager::locks`] reports it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockState {
+    /// The locked resource.
+    pub resource: Resource,
+    /// The transactions that hold it, with their modes.
+    pub holders: Vec<(TxnId, LockMode)>,
+    /// The transactions that wait for it, in the order in which it is granted.
+    pub waiters: Vec<LockWait>,
+}
+
+/// A request that waits for a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockWait {
+    /// The transaction that waits.
+    pub txn: TxnId,
+    /// The mode in which it would hold the lock.
+    pub mode: LockMode,
+    /// The holders that it waits for, directly or through the waiters before it: its edges in the waits-for graph.
+    pub waits_for: Vec<TxnId>,
+}
+
 /// Question whether a store has stopped, is being closed, or is being opened: see [`LockManager::serves`].
 #[derive(Clone)]
 pub struct HasStopped(Arc<dyn Fn() -> bool + Send + Sync>);
@@ -239,6 +263,14 @@ pub trait LockManager: Send + Sync + fmt::Debug {
     /// The default returns none: then nothing is [restored](LockManager::restore).
     fn held(&self, txn: TxnId) -> Vec<(Resource, LockMode)> {
         let _ = txn;
+        Vec::new()
+    }
+
+    /// Returns all locks that are held or waited for, by resource: for reports. Each is as it was at one moment of the call;
+    /// transactions may run meanwhile.
+    ///
+    /// The default returns none.
+    fn locks(&self) -> Vec<LockState> {
         Vec::new()
     }
 

@@ -5,7 +5,7 @@ use cedrat_sync::Arc;
 use cedrat_wal::TxnId;
 
 use super::table::LockTable;
-use super::{Deadlock, HasStopped, LockCounts, LockManager, LockMode, NotGiven, Resource};
+use super::{Deadlock, HasStopped, LockCounts, LockManager, LockMode, LockState, NotGiven, Resource};
 
 /// Two-phase locking of pages and of explicitly requested resources: keys, records, and structures in intention modes.
 ///
@@ -104,6 +104,10 @@ impl LockManager for PageLocks {
 
     fn held(&self, txn: TxnId) -> Vec<(Resource, LockMode)> {
         self.table.held_by(txn)
+    }
+
+    fn locks(&self) -> Vec<LockState> {
+        self.table.all()
     }
 
     fn key_stripes(&self) -> u64 {
@@ -267,6 +271,38 @@ mod tests {
             locks.ended(TxnId(1));
             waits.join().unwrap();
             assert_eq!(locks.locked(), 0);
+        });
+    }
+
+    /// The report names holders and waiters of a lock, in the place beside the table as well as in it.
+    #[test]
+    fn report_names_holders_and_waiters() {
+        explore(9, 100, || {
+            let locks = Arc::new(PageLocks::default());
+            locks.lock(TxnId(1), A, LockMode::Shared).unwrap();
+            locks.lock(TxnId(2), A, LockMode::Shared).unwrap();
+            locks.lock(TxnId(2), B, LockMode::Exclusive).unwrap();
+            let waits = [3, 4].map(|txn| {
+                let other = Arc::clone(&locks);
+                let waits = thread::spawn(move || {
+                    other.lock(TxnId(txn), A, LockMode::Exclusive).unwrap();
+                    other.ended(TxnId(txn));
+                });
+                while locks.table.waiting_now() < txn as usize - 2 {
+                    thread::yield_now();
+                }
+                waits
+            });
+            let all = locks.locks();
+            let [LockState { resource: A, holders, waiters }, of_b] = &all[..] else { panic!("{all:?}") };
+            assert_eq!(*holders, [(TxnId(1), LockMode::Shared), (TxnId(2), LockMode::Shared)]);
+            assert_eq!(waiters.iter().map(|waiter| waiter.txn).collect::<Vec<_>>(), [TxnId(3), TxnId(4)]);
+            assert!(waiters.iter().all(|waiter| waiter.waits_for == [TxnId(1), TxnId(2)]), "{waiters:?}");
+            assert_eq!((of_b.resource, &of_b.holders[..]), (B, &[(TxnId(2), LockMode::Exclusive)][..]));
+            locks.ended(TxnId(1));
+            locks.ended(TxnId(2));
+            waits.into_iter().for_each(|thread| thread.join().unwrap());
+            assert_eq!(locks.locks(), []);
         });
     }
 

@@ -20,7 +20,7 @@ use hashbrown::hash_table::Entry;
 use super::deadlock::{Search, own_transaction_before};
 use super::lock::{Hashed, Lock, Take};
 use super::waiter::{Outcome, Waiter};
-use super::{Deadlock, HasStopped, LockCounts, LockMode, NotGiven, Resource};
+use super::{Deadlock, HasStopped, LockCounts, LockMode, LockState, NotGiven, Resource};
 use crate::by_txn::ByTxn;
 use crate::nested::latching_txn;
 
@@ -304,6 +304,17 @@ impl Locks {
     pub(super) fn places<const LEN: usize>(&self, of: [Hashed; LEN]) -> ([bool; LEN], [bool; LEN]) {
         let is_at = |of: Hashed| self.uncontended[place_of(of)].is_some_and(|lock| lock.of.resource == of.resource);
         (of.map(is_at), of.map(|of| self.find(of).is_some()))
+    }
+
+    /// Adds the states of all locks to `all`.
+    fn states(&self, all: &mut Vec<LockState>) {
+        let state = |lock: &UncontendedLock| LockState {
+            resource: lock.of.resource,
+            holders: vec![(lock.txn, lock.mode)],
+            waiters: Vec::new(),
+        };
+        all.extend(self.uncontended.iter().flatten().map(state));
+        all.extend(self.table.iter().map(Lock::state));
     }
 
     /// Returns the number of locks.
@@ -636,6 +647,14 @@ impl LockTable {
     pub(super) fn held_by(&self, txn: TxnId) -> Vec<(Resource, LockMode)> {
         let mode = |of: Hashed| self.shard(of).lock().mode_of(of, txn);
         self.list(txn).into_iter().filter_map(|of| Some((of.resource, mode(of)?))).collect()
+    }
+
+    /// Returns the states of all locks, by resource.
+    pub(super) fn all(&self) -> Vec<LockState> {
+        let mut all = Vec::new();
+        self.shards.iter().for_each(|shard| shard.lock().states(&mut all));
+        all.sort_unstable_by_key(|state| state.resource);
+        all
     }
 
     /// Releases all locks of a transaction, and hands them over. It may be called from any thread while the transaction

@@ -30,6 +30,7 @@ mod nesting;
 mod null_write;
 mod opening;
 mod panics;
+mod pins;
 mod prepared;
 mod rebuilt;
 mod refusals;
