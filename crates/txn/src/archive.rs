@@ -12,7 +12,7 @@ use cedrat_media::Media;
 use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::thread::{Builder, JoinHandle, ThreadId};
 use cedrat_sync::{Arc, Condvar, Mutex, planted};
-use cedrat_wal::{Log, LogArchive, LogOffset, Lsn};
+use cedrat_wal::{FoundArchive, Log, LogArchive, LogOffset, Lsn};
 
 use crate::error::{Error, Result};
 use crate::store::{Inner, Store};
@@ -33,6 +33,7 @@ pub struct ArchiveStatus {
 /// The archive of an open store.
 #[derive(Debug)]
 pub(crate) struct Archive {
+    to: Arc<dyn Media>,
     archive: Mutex<LogArchive>,
     progress: Mutex<Progress>,
     /// Whether the last checkpoint has found that the archive lacks log.
@@ -55,6 +56,7 @@ impl Archive {
         let status = ArchiveStatus { up_to: archive.up_to(), failure: None };
         let progress = Progress { status, kept_from: archive.kept_from() };
         Ok(Archive {
+            to: Arc::clone(to),
             archive: Mutex::new(archive),
             progress: Mutex::new(progress),
             lagged_at_checkpoint: AtomicBool::new(false),
@@ -64,6 +66,11 @@ impl Archive {
     /// Archives what has become durable since.
     pub(crate) fn extend(&self, log: &Log, memory: &Memory) -> Result<Lsn> {
         self.extend_locked(&mut self.archive.lock(), log, memory)
+    }
+
+    /// Reads the archive as it is now.
+    pub(crate) fn look(&self) -> Result<FoundArchive> {
+        Ok(FoundArchive::look(&self.to)?)
     }
 
     fn extend_locked(&self, archive: &mut LogArchive, log: &Log, memory: &Memory) -> Result<Lsn> {

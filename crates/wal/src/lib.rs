@@ -30,6 +30,7 @@ mod entries;
 mod epoch;
 mod error;
 mod event;
+mod follow;
 mod force;
 mod growth;
 mod log;

@@ -314,7 +314,7 @@ impl Log {
     /// Returns all records that are durable now, from `from` on or from the oldest one certainly kept, in the order
     /// of LSNs.
     pub fn scan(&self, from: Lsn) -> Result<Scan, LogError> {
-        self.shared.scan(from)
+        self.shared.scan(from, None)
     }
 
     /// Returns the content of the control file.
@@ -588,13 +588,14 @@ impl Shared {
         reason
     }
 
-    fn scan(&self, from: Lsn) -> Result<Scan, LogError> {
+    /// `oldest`: the LSN from which on the log is kept; `None`: that from which on recovery needs it.
+    pub(crate) fn scan(&self, from: Lsn, oldest: Option<Lsn>) -> Result<Scan, LogError> {
         if self.is_forked() {
             return Err(Stopped::forked().into());
         }
         self.reader.opening.check_read()?;
         let control = self.control.lock();
-        let from = from.max(control.control.checkpoint.scan_lsn).max(Lsn::new(1));
+        let from = from.max(oldest.unwrap_or(control.control.checkpoint.scan_lsn)).max(Lsn::new(1));
         let durable = self.durable_lsn();
         let mut places = Vec::new();
         for (partition, known) in self.partitions.iter().zip(&control.control.partitions) {

@@ -5,6 +5,7 @@ mod archives;
 mod archives_random;
 mod backups;
 mod carried;
+mod changes;
 mod closing;
 mod common;
 mod crashes;
