@@ -5,6 +5,8 @@ mod archive;
 mod arguments;
 mod backup;
 mod bank;
+mod changes;
+mod consumers;
 mod heap;
 mod info;
 mod java;
@@ -53,6 +55,8 @@ fn run(command: Command) -> Outcome {
         Command::Restore(arguments) => backup::restore(&arguments),
         Command::Archive(arguments) => archive::archive(&arguments),
         Command::Log(arguments) => log::log(&arguments),
+        Command::Changes(arguments) => changes::changes(&arguments),
+        Command::Consumers(arguments) => consumers::consumers(&arguments),
         Command::Resolve(arguments) => resolve::resolve(&arguments),
         Command::Objects(arguments) => objects::objects(&arguments),
         Command::TourWorker(arguments) => tour::work(&arguments),

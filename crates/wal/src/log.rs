@@ -1,6 +1,6 @@
 //! The log of an open store.
 
-use cedrat_media::Media;
+use cedrat_media::{Media, OpenMode};
 use cedrat_sync::atomic::Ordering;
 use cedrat_sync::{Arc, Mutex, OwnWord, is_free, planted, prefetch_to_write};
 use std::fmt;
@@ -135,6 +135,15 @@ impl Log {
     /// file and offset.
     pub fn look(media: &Arc<dyn Media>) -> Result<Found, LogError> {
         Found::look(media)
+    }
+
+    /// Reads the control file of a store, also while it is open elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Absent`], [`LogError::Damaged`], [`LogError::Io`].
+    pub fn look_at_control(media: &Arc<dyn Media>) -> Result<Control, LogError> {
+        Ok(crate::open::open_control(media, OpenMode::Read)?.1)
     }
 
     /// Reserves log space for records and for undoing them; [`record_len_bound`](crate::record_len_bound)

@@ -172,6 +172,11 @@ impl ChangeStream {
         StreamToken { store: self.store, position, needs }
     }
 
+    /// Leaves out all transactions with a commit record up to this LSN.
+    pub fn skip_to(&mut self, lsn: Lsn) {
+        self.position = self.position.max(lsn);
+    }
+
     /// Returns the next transaction that has committed durably, if there is one now. [`ChangeStream::wait`] waits for the next.
     ///
     /// # Errors
