@@ -1,15 +1,16 @@
 //! Random histories with a consumer of the change stream: rollbacks, savepoints, prepared branches, crashes, logs that are recycled,
 //! with an archive and without.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_pages::PageId;
 use cedrat_structures::{RawHashTable, register};
-use cedrat_sync::Arc;
+use cedrat_sync::{Arc, thread};
 use cedrat_txn::{
-    Change, ChangeStream, Commit, Consumer, ConsumerOptions, Error, NoLocks, Options, Prepared, Registry, Store, Txn,
-    Vote,
+    Change, ChangeStream, Commit, Consumer, ConsumerOptions, Error, NoLocks, Options, PageLocks, Prepared, Registry,
+    Store, Txn, Vote,
 };
 
 use crate::changes::{Maps, content};
@@ -80,14 +81,17 @@ fn opened(disk: &SimDisk, archive: Option<&SimDisk>) -> Store {
     Store::open(media(disk), options, Registry::new().with(register)).expect("it opens")
 }
 
+fn two_tables(store: &Store) -> [PageId; 2] {
+    store.transact(|txn| Ok([RawHashTable::create(txn)?.root(), RawHashTable::create(txn)?.root()])).unwrap()
+}
+
 impl World {
     fn new(seed: u64) -> World {
         let mut random = Random(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let disk = SimDisk::new();
         let archive = (random.below(2) == 0).then(SimDisk::new);
         let store = opened(&disk, archive.as_ref());
-        let tables =
-            store.transact(|txn| Ok([RawHashTable::create(txn)?.root(), RawHashTable::create(txn)?.root()])).unwrap();
+        let tables = two_tables(&store);
         let limit_bytes = [100_000, 1 << 40][random.below(2) as usize];
         let mut world = World {
             random,
@@ -299,4 +303,122 @@ fn stream_applied_to_model_is_store() {
         lost += world.lost;
     }
     assert!(lost > 0, "some consumers were released without an archive");
+}
+
+/// The work of one thread: transactions that number themselves, some of which roll back. Returns the others.
+fn work(store: &Store, tables: [PageId; 2], thread: u64) -> Vec<u64> {
+    let mut random = Random(thread.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut committed = Vec::new();
+    for number in 1..=200_u64 {
+        let is_lost = random.below(5) == 0;
+        let seed = random.0;
+        let done = store.transact(|txn| {
+            change_in_thread(store, tables, txn, Random(seed), thread)?;
+            let own = RawHashTable::open(store, tables[0])?;
+            own.put(txn, &[thread as u8], &number.to_le_bytes())?;
+            if is_lost { Err(Error::user("it changed its mind")) } else { Ok(()) }
+        });
+        assert_eq!(done.is_err(), is_lost, "{done:?}");
+        committed.extend(done.is_ok().then_some(number));
+        random.below(2);
+        if number % 16 == thread {
+            store.checkpoint().expect("the disk works");
+        }
+    }
+    committed
+}
+
+fn change_in_thread(
+    store: &Store,
+    tables: [PageId; 2],
+    txn: &mut Txn,
+    mut random: Random,
+    thread: u64,
+) -> cedrat_txn::Result<()> {
+    for _ in 0..random.below(20) {
+        let table = RawHashTable::open(store, tables[random.below(2) as usize])?;
+        let key = random.below(300).to_le_bytes();
+        let savepoint = txn.savepoint();
+        match random.below(4) {
+            0 => table.remove(txn, &key)?,
+            way => table.put(txn, &key, &vec![thread as u8; [8, 30, 900][way as usize - 1]])?,
+        };
+        if random.below(4) == 0 {
+            txn.rollback_to(savepoint)?;
+        }
+    }
+    Ok(())
+}
+
+/// What a stream has delivered of threads.
+#[derive(Default)]
+struct Followed {
+    maps: Maps,
+    /// For each thread, the numbers of its transactions.
+    numbers: BTreeMap<u8, Vec<u64>>,
+}
+
+impl Followed {
+    /// Reads all that there is, and acknowledges some.
+    fn follow(&mut self, stream: &mut ChangeStream, consumer: &Consumer) {
+        let mut read = 0;
+        while let Some(mut set) = stream.next().expect("E23.4a: the archive has all") {
+            while let Some(change) = set.next().expect("E23.4a: the archive has all") {
+                self.apply(change);
+            }
+            read += 1;
+            if read % 32 == 0 {
+                consumer.acknowledge(&set.token()).unwrap();
+            }
+        }
+    }
+
+    fn apply(&mut self, change: Change) {
+        match change {
+            Change::Put { structure, key, value } => {
+                if let [thread] = key[..] {
+                    let number = u64::from_le_bytes(value[..].try_into().unwrap());
+                    self.numbers.entry(thread).or_default().push(number);
+                }
+                self.maps.insert((structure, key), value);
+            }
+            Change::Remove { structure, key } => {
+                self.maps.remove(&(structure, key)).expect("E23.2: it was there");
+            }
+            other => panic!("E23.2: {other:?}"),
+        }
+    }
+}
+
+/// Threads change two tables beside checkpoints, while a consumer follows them; the log is recycled, and what the consumer has not
+/// read then, it reads in the archive.
+#[test]
+#[cfg_attr(cedrat_shuttle, ignore = "needs threads of the system")]
+fn follower_sees_threads_commit_once() {
+    for limit_bytes in [0, 200_000, u64::MAX] {
+        let to = SimDisk::new();
+        let locks = Arc::new(PageLocks::default());
+        let options =
+            Options { archive: Some(media(&to)), partitions: 3, locks, background: true, ..Options::simulated() };
+        let store = Store::open(media(&SimDisk::new()), options, Registry::new().with(register)).expect("it opens");
+        let tables = two_tables(&store);
+        let consumer = store.consumer("follower", ConsumerOptions { limit_bytes }).unwrap();
+        let spawn = |thread: u64| {
+            let store = store.clone();
+            thread::spawn(move || work(&store, tables, thread))
+        };
+        let threads: Vec<_> = (1..4).map(spawn).collect();
+        let (mut stream, mut followed) = (consumer.changes().unwrap(), Followed::default());
+        while !threads.iter().all(|thread| thread.is_finished()) {
+            followed.follow(&mut stream, &consumer);
+            stream.wait(Duration::from_millis(1)).unwrap();
+        }
+        let committed: BTreeMap<u8, Vec<u64>> =
+            (1..).zip(threads.into_iter().map(|thread| thread.join().unwrap())).collect();
+        followed.follow(&mut stream, &consumer);
+        assert_eq!(followed.numbers, committed, "E23.1: limit {limit_bytes}");
+        let table = |root: PageId| RawHashTable::open(&store, root).unwrap();
+        let all: Maps = tables.iter().flat_map(|&root| content(&store, &table(root))).collect();
+        assert_eq!(followed.maps, all, "E23.1, E23.2: limit {limit_bytes}");
+    }
 }

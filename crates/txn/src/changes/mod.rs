@@ -57,6 +57,7 @@ pub struct ChangeStream {
     position: Lsn,
     /// The archive is read at least up to here.
     archive_up_to: Lsn,
+    signal: std::sync::Arc<wait::Signal>,
 }
 
 /// A commit record.
@@ -145,7 +146,8 @@ impl ChangeStream {
     fn new(origin: Origin, store: StoreId, scanned: Lsn, position: Lsn) -> ChangeStream {
         let (source, scan, open) = (None, None, OpenTransactions::default());
         let (consumer, end, archive_up_to) = (None, Lsn::ZERO, Lsn::ZERO);
-        ChangeStream { origin, store, consumer, source, scan, end, open, scanned, position, archive_up_to }
+        let signal = std::sync::Arc::default();
+        ChangeStream { origin, store, consumer, source, scan, end, open, scanned, position, archive_up_to, signal }
     }
 
     pub(crate) fn of_consumer(store: &Store, token: &StreamToken, name: &str) -> Result<ChangeStream> {

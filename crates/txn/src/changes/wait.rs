@@ -9,9 +9,9 @@ use super::ChangeStream;
 use super::source::Origin;
 use crate::error::Result;
 
-/// A flag that is raised when the log may have more.
+/// A flag that is raised when the log may have more. A stream has one for all its waits, so that the log knows it once.
 #[derive(Debug, Default)]
-struct Signal {
+pub(super) struct Signal {
     is_raised: Mutex<bool>,
     raised: Condvar,
 }
@@ -24,7 +24,7 @@ impl Wake for Signal {
 }
 
 impl ChangeStream {
-    /// Waits until more of the log is durable, for at most this time. [`next`](ChangeStream::next) then looks whether a
+    /// Waits until more of the log is durable, for about this time at most. [`next`](ChangeStream::next) then looks whether a
     /// transaction has committed; a thread that follows a store calls both in turn. Returns whether more is durable, or the store
     /// has stopped.
     ///
@@ -34,9 +34,10 @@ impl ChangeStream {
     /// [`Error::Stopped`](crate::Error::Stopped).
     pub fn wait(&self, at_most: Duration) -> Result<bool> {
         let Origin::Store(store) = &self.origin else { return Ok(false) };
-        let signal = std::sync::Arc::new(Signal::default());
+        let (signal, log) = (&self.signal, &store.inner.log);
         let wanted = self.scanned.next();
-        store.inner.log.wake_when_durable(wanted, &Waker::from(std::sync::Arc::clone(&signal)));
+        *signal.is_raised.lock() = false;
+        log.wake_when_durable(wanted, &Waker::from(std::sync::Arc::clone(signal)));
         let mut is_raised = signal.is_raised.lock();
         while !*is_raised {
             if signal.raised.wait_for(&mut is_raised, at_most).timed_out() {
@@ -45,7 +46,7 @@ impl ChangeStream {
         }
         drop(is_raised);
         store.inner.alive_here()?;
-        Ok(store.inner.log.is_stable(wanted))
+        Ok(log.is_stable(wanted))
     }
 
     /// Wakes a task when more of the log is durable than the stream has read, or the store has stopped.
