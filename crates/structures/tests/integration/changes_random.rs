@@ -350,7 +350,7 @@ fn change_in_thread(
     Ok(())
 }
 
-/// What a stream has delivered of threads.
+/// The transactions of threads that a stream has delivered.
 #[derive(Default)]
 struct Followed {
     maps: Maps,
