@@ -200,7 +200,7 @@ fn consumer_keeps_log_from_its_token() {
     assert!(matches!(consumer.changes(), Err(Error::NoSuchConsumer { .. })));
 }
 
-/// E23.4a, E23.4b: beyond its limit, or in a full log. The error has its name, and it may begin again.
+/// E23.4: beyond its limit, or in a full log. The error has its name, and it may begin again.
 #[test]
 fn dead_consumer_is_released_by_name() {
     for limit_bytes in [500_000, u64::MAX] {
@@ -217,7 +217,7 @@ fn dead_consumer_is_released_by_name() {
         let error = consumer.changes().unwrap().next().map(drop).unwrap_err();
         assert!(
             matches!(error, Error::ChangesLost { .. }) && error.to_string().contains("\"dead\""),
-            "E23.4a: {error}"
+            "E23.4a, E23.4c: {error}"
         );
         consumer.restart().unwrap();
         note(&store, 2).unwrap();
