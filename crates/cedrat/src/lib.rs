@@ -43,13 +43,14 @@ pub mod pages {
 pub mod txn {
     #[doc(inline)]
     pub use cedrat_txn::{
-        ArchiveStatus, BRANCH_ID_LEN_MAX, BackupOptions, BackupReport, BranchError, CheckReport, Clock, Commit, Error,
-        Finish, FixedRestore, FixedSet, ForgetBefore, FormatFixed, FormatFresh, FormatPage, HeuristicBranch,
-        HeuristicOutcome, INLINE_LEN_MAX, InDoubt, LogicalUndo, OpenError, Opening, Operation, Options, Pin, PinHolder,
-        Pins, Prepared, Progress, RecordId, RecoveryReport, Refused, Registry, Rehearsal, RestorePage, RestoreReport,
-        RestoreTarget, Result, Savepoint, ScrubOptions, ScrubProgress, ScrubReport, SetRange, SlottedDelete,
-        SlottedInsert, SlottedUpdate, SmallBytes, Store, SystemClock, Txn, TxnOptions, Undo, Undone, VersionedDelete,
-        VersionedInsert, VersionedUpdate, VersionedWithdraw, Vote, forget_archive,
+        ArchiveStatus, BRANCH_ID_LEN_MAX, BackupOptions, BackupReport, BranchError, Change, ChangeSet, ChangeStream,
+        CheckReport, Clock, Commit, Consumer, ConsumerOptions, ConsumerStatus, Error, Finish, FixedRestore, FixedSet,
+        ForgetBefore, FormatFixed, FormatFresh, FormatPage, HeuristicBranch, HeuristicOutcome, INLINE_LEN_MAX, InDoubt,
+        LogicalUndo, Meaning, OpenError, Opening, Operation, Options, Pin, PinHolder, Pins, Prepared, Progress,
+        RecordId, RecoveryReport, Refused, Registry, Rehearsal, RestorePage, RestoreReport, RestoreTarget, Result,
+        Savepoint, ScrubOptions, ScrubProgress, ScrubReport, SetRange, SlottedDelete, SlottedInsert, SlottedUpdate,
+        SmallBytes, Store, StreamToken, SystemClock, Txn, TxnOptions, Undo, Undone, VersionedDelete, VersionedInsert,
+        VersionedUpdate, VersionedWithdraw, Vote, forget_archive,
     };
     #[doc(inline)]
     pub use cedrat_txn::{
@@ -63,9 +64,9 @@ pub mod structures {
     #[doc(inline)]
     pub use cedrat_structures::{
         ArrayList, Catalogue, Checked, ELEMENT_LEN_MAX, ENTRY_LEN_MAX, Entries, HashTable, Increment, Kind, List,
-        NAME_LEN_MAX, Named, PageList, PageListRecords, Pair, RECORD_LEN_MAX, RawArrayElements, RawArrayList,
-        RawHashTable, RawList, RawListElements, RawPageList, Records, StructureError, Typed, Values, check_named,
-        drop_named,
+        MapChange, NAME_LEN_MAX, Named, PageList, PageListRecords, Pair, RECORD_LEN_MAX, RawArrayElements,
+        RawArrayList, RawHashTable, RawList, RawListElements, RawPageList, Records, StructureError, StructureNames,
+        Typed, Values, check_named, drop_named,
     };
 }
 
@@ -201,6 +202,8 @@ mod documentation {
     struct CommitModes;
     #[doc = include_str!("../../../docs/use/backup.md")]
     struct Backup;
+    #[doc = include_str!("../../../docs/use/changes.md")]
+    struct Changes;
     #[doc = include_str!("../../../docs/use/two-phase.md")]
     struct TwoPhase;
     #[doc = include_str!("../../../docs/use/heaps.md")]

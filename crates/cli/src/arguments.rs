@@ -45,6 +45,8 @@ pub(crate) enum Command {
     Archive(Archive),
     Scrub(Scrub),
     Log(Log),
+    Changes(Changes),
+    Consumers(Consumers),
     Resolve(Resolve),
     Objects(Objects),
     #[command(name = crate::tour::WORKER, hide = true)]
@@ -612,6 +614,43 @@ pub(crate) struct Log {
     pub(crate) to: Option<u64>,
 
     /// Print one JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Print the transactions that have committed, in the order of their commits, with what each has changed.
+///
+/// A structure is named by the catalogue, or by its root page if it has no name now. Keys and values are
+/// printed as hexadecimal digits, as they are encoded. The store is not changed, and no program may have it open.
+///
+/// Exit code 0; 1 if the log is not kept from the given LSN on.
+#[derive(Debug, Args)]
+pub(crate) struct Changes {
+    /// The store's folder
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// Only transactions with this commit LSN or a later one [default: all that the log has]
+    #[arg(long, value_name = "LSN")]
+    pub(crate) from: Option<u64>,
+
+    /// Print one JSON object a line, for each transaction
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// List the consumers of the change stream, and how far each is behind.
+///
+/// The store may be open.
+///
+/// Exit code 0 if each consumer has the log that it needs; 1 if one was released, beyond its limit or in a full log.
+#[derive(Debug, Args)]
+pub(crate) struct Consumers {
+    /// The store's folder
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// Print the result as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -68,6 +68,11 @@ impl Looked {
         Ok(Looked { found, is_direct, _alone: alone })
     }
 
+    /// Returns the log, and what keeps other processes from opening the store.
+    pub(crate) fn into_log(self) -> (Found, Option<LockGuard>) {
+        (self.found, self._alone)
+    }
+
     /// Returns the in-doubt transactions, as the next opening will find them.
     pub(crate) fn in_doubt(&self) -> Result<Vec<InDoubt>, Failure> {
         Ok(InDoubt::look(&self.found)?)

@@ -5,6 +5,8 @@ mod archive;
 mod arguments;
 mod backup;
 mod bank;
+mod changes;
+mod consumers;
 mod dump;
 mod heap;
 mod info;
@@ -72,6 +74,8 @@ fn run(command: Command) -> Outcome {
         Command::Archive(arguments) => archive::archive(&arguments),
         Command::Scrub(arguments) => scrub::scrub(&arguments),
         Command::Log(arguments) => log::log(&arguments),
+        Command::Changes(arguments) => changes::changes(&arguments),
+        Command::Consumers(arguments) => consumers::consumers(&arguments),
         Command::Resolve(arguments) => resolve::resolve(&arguments),
         Command::Objects(arguments) => objects::objects(&arguments),
         Command::TourWorker(arguments) => tour::work(&arguments),

@@ -69,7 +69,7 @@ pub use memory::{Counted, Memory, StoreLink};
 pub use options::Fault;
 pub use options::{Commit, HeapOptions, Locking, MemoryOptions};
 pub use prepared::PreparedWords;
-pub use redo::Corrupt;
+pub use redo::{Corrupt, words_of_commit};
 pub use region::WORD_LEN;
 pub use savepoints::HeapSavepoint;
 pub use session::{Done, Session};

@@ -262,6 +262,15 @@ pub(crate) struct Runs<'a> {
 
 const CUT: Corrupt = Corrupt("a run of words is truncated");
 
+/// Calls `seen` for each run of words that a commit, or a part of one, writes: with the number of the heap, the first word, and
+/// the values, eight bytes each, little endian.
+///
+/// # Errors
+/// The body is invalid; the runs before the defect were seen.
+pub fn words_of_commit(body: &[u8], mut seen: impl FnMut(u32, u64, &[u8])) -> Result<(), Corrupt> {
+    Runs::of(body).try_for_each(|run| run.map(|run| seen(run.heap, run.first, run.values)))
+}
+
 impl<'a> Runs<'a> {
     pub(crate) fn of(body: &'a [u8]) -> Runs<'a> {
         Runs { rest: body, heap: None, pairs: 0 }

@@ -100,6 +100,14 @@ pub struct Named {
     pub schema: u32,
 }
 
+impl Named {
+    /// Returns the entry of the catalogue with these bytes of key and value, for example from a change of a
+    /// [change stream](cedrat_txn::ChangeStream).
+    pub fn of_entry(key: &[u8], value: &[u8]) -> Option<Named> {
+        read(key, value).ok()
+    }
+}
+
 /// The names of a store. A handle, cheap to open; names are locked like keys of a table.
 #[derive(Clone, Debug)]
 pub struct Catalogue {

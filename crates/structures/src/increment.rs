@@ -6,7 +6,7 @@
 
 use cedrat_pages::layout::{Fixed, FixedMut};
 use cedrat_pages::{Damaged, PageMut, PageRef, Slot};
-use cedrat_txn::{Operation, RecordId, Refused, Result, Txn, Undo};
+use cedrat_txn::{Change, Meaning, Operation, RecordId, Refused, Result, Txn, Undo};
 use serde::{Deserialize, Serialize};
 
 /// Adds `amount` to the number in the first eight bytes of a record on a page of fixed-length records. A negative
@@ -38,6 +38,10 @@ impl Operation for Increment {
                 *bytes = i64::from_le_bytes(*bytes).wrapping_add(self.amount).to_le_bytes();
             }
         })
+    }
+
+    fn meaning(&self, at: RecordId) -> Meaning {
+        Meaning::one(Change::Add { at, amount: self.amount })
     }
 }
 

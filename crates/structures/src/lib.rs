@@ -20,6 +20,7 @@ mod array;
 mod bytes;
 mod catalogue;
 pub mod chain;
+mod changes;
 mod checked;
 mod encoding;
 mod ends;
@@ -39,6 +40,7 @@ use cedrat_txn::{Registry, Result, Txn};
 
 pub use array::{ArrayList, ELEMENT_LEN_MAX, RawArrayElements, RawArrayList};
 pub use catalogue::{Catalogue, Kind, NAME_LEN_MAX, Named};
+pub use changes::{MapChange, StructureNames};
 pub use checked::Checked;
 pub use error::StructureError;
 pub use hash::{ENTRY_LEN_MAX, Entries, HashTable, Pair, RawHashTable};

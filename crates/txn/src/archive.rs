@@ -191,6 +191,11 @@ impl Archive {
         self.extend_locked(&mut self.archive.lock(), log, memory)
     }
 
+    /// Reads the archive as it is now.
+    pub(crate) fn look(&self) -> Result<FoundArchive> {
+        Ok(FoundArchive::look(&self.archive_disk)?)
+    }
+
     fn extend_locked(&self, archive: &mut LogArchive, log: &Log, memory: &Memory) -> Result<Lsn> {
         let extended = self.attempt(archive, true, |archive| archive.extend(log, || memory.describe()));
         let mut progress = self.progress.lock();

@@ -252,6 +252,7 @@ impl Inner {
             archive.extend_for_checkpoint(&self.log, &self.memory, carries == Carries::InFullLog);
             archive.limit_truncation(&mut needed);
         }
+        self.consumers.limit_truncation(&self.log, scan_lsn, carries != Carries::Heavy, &mut needed)?;
         self.log.checkpoint_control_keeping(&Checkpoint { redo_lsn, scan_lsn, next_txn }, &needed)?;
         if carries == Carries::InFullLog {
             self.backups.end_before(scan_lsn);
@@ -286,12 +287,13 @@ impl Inner {
     pub(crate) fn free_log_space(&self) {
         let taken = self.checkpoints.taken.load(Ordering::Acquire);
         let _alone = self.checkpoints.one_at_a_time.lock();
-        // A thread that waited here while another one took a checkpoint is done, unless a backup or the archive keeps what that has
-        // released.
+        // A thread that waited here while another one took a checkpoint is done, unless a backup, the archive or a consumer keeps what
+        // that has released.
         let is_taken = self.checkpoints.taken.load(Ordering::Acquire) != taken;
         let by_backup = self.backups.keep_log_before(self.log.control().checkpoint.scan_lsn);
         let by_archive = self.archive.as_ref().is_some_and(Archive::lagged_at_checkpoint);
-        if by_backup || by_archive || !is_taken && self.can_free_log_space() {
+        let by_consumer = self.consumers.keep_log_before(self.log.control().checkpoint.scan_lsn);
+        if by_backup || by_archive || by_consumer || !is_taken && self.can_free_log_space() {
             // `take_checkpoint` records the failure.
             let _ = self.take_checkpoint(self.log.current_lsn().next(), Carries::InFullLog);
         } else if let Some(archive) = &self.archive {

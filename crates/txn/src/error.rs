@@ -100,6 +100,28 @@ pub enum Error {
         /// The message of the panic.
         message: String,
     },
+    /// A change stream needs records that neither the log nor an archive has any more. Read what the changes have led to from the
+    /// store itself, and begin a new stream; a consumer [restarts](crate::Consumer::restart). A consumer with a higher limit, or an
+    /// archive, keeps more.
+    #[error(
+        "{} needs the log from LSN {from} on, and it is kept from LSN {kept_from} on: the changes between are lost; begin again at \
+         the present state, and raise the limit of the consumer, or open the store with an archive",
+        consumer.as_ref().map_or_else(|| "the change stream".into(), |name| format!("consumer \"{name}\" of the change stream"))
+    )]
+    ChangesLost {
+        /// The consumer; `None`: a stream without one.
+        consumer: Option<String>,
+        /// The first LSN that is needed.
+        from: Lsn,
+        /// The LSN from which on the log, or the archive, has all records.
+        kept_from: Lsn,
+    },
+    /// There is no consumer of this name.
+    #[error("there is no consumer \"{name}\": Store::consumers and `cedrat consumers` list them")]
+    NoSuchConsumer {
+        /// The name.
+        name: String,
+    },
     /// This transaction was rolled back because it ran longer than
     /// [`Options::txn_time_limit`](crate::Options::txn_time_limit). Run it again, in less time.
     #[error(

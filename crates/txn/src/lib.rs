@@ -11,6 +11,7 @@
 //! | change several pages as one | [`Txn::nested`], [`Txn::isolated`], [`Txn::ordered`] |
 //! | change records that you keep in memory, and pages later | [`object_cache`] |
 //! | commit together with other stores | [`Txn::prepare`], [`Store::in_doubt`] |
+//! | follow what has committed | [`Store::changes`], [`Store::consumer`] |
 //! | isolate transactions | [`LockManager`]: [`PageLocks`], [`NoLocks`], or your own |
 //!
 //! The path of a record through these modules is in `docs/inside/walk.md`, recovery in `docs/inside/recovery.md`.
@@ -25,11 +26,13 @@ mod branches;
 mod builtin;
 mod by_txn;
 mod carry;
+mod changes;
 mod check;
 mod check_backup;
 mod checkpoint;
 mod claim;
 mod committing;
+mod consumers;
 mod deferred;
 mod encode;
 mod error;
@@ -77,7 +80,9 @@ pub use builtin::{
     SetSpaceScattered, SlottedDelete, SlottedInsert, SlottedUpdate, VersionedDelete, VersionedInsert, VersionedUpdate,
     VersionedWithdraw,
 };
+pub use changes::{Change, ChangeSet, ChangeStream, Meaning, StreamToken};
 pub use check_backup::{BackupCheck, check_backup};
+pub use consumers::{CONSUMERS_FILE, Consumer, ConsumerOptions, ConsumerStatus, consumers_of};
 pub use error::{BranchError, Error, OpenError, Result};
 pub use explain::{Explained, Explainer};
 pub use heuristic::{HeuristicBranch, HeuristicOutcome, OUTCOME};

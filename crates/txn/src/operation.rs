@@ -7,6 +7,7 @@ use cedrat_pages::{Damaged, PageId, PageMut, PageRef, Slot};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::changes::Meaning;
 use crate::error::Result;
 use crate::transaction::Txn;
 use crate::undo::Undo;
@@ -88,6 +89,13 @@ pub trait Operation: Serialize + DeserializeOwned + fmt::Debug + Send + Sync + '
     fn derive_undo(&self, at: RecordId) -> Undo {
         let _ = at;
         Undo::none()
+    }
+
+    /// Returns the meaning of the operation at this place in the [change stream](crate::ChangeStream). By default the stream has its
+    /// name and its arguments.
+    fn meaning(&self, at: RecordId) -> Meaning {
+        let _ = at;
+        Meaning::Raw
     }
 }
 

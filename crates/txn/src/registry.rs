@@ -11,6 +11,7 @@ use cedrat_sync::Arc;
 use serde::de::DeserializeOwned;
 
 use crate::builtin;
+use crate::changes::Meaning;
 use crate::check::SpaceMapLayout;
 use crate::deferred::{Delta, apply_to_page};
 use crate::error::{Error, OpenError, Result};
@@ -55,6 +56,8 @@ pub(crate) struct OperationTable {
     pub(crate) redo: fn(&[u8], &mut PageMut<'_>, Slot) -> Result<(), Misfit>,
     pub(crate) derive: fn(&[u8], RecordId) -> Result<Undo, Misfit>,
     pub(crate) describe: fn(&[u8]) -> Option<String>,
+    /// [`Operation::meaning`]; `None` if the arguments are not those of the operation.
+    pub(crate) meaning: fn(&[u8], RecordId) -> Option<Meaning>,
     /// [`Operation::FORMATS`].
     pub(crate) formats: bool,
     /// [`Operation::COMMITS`].
@@ -114,6 +117,7 @@ impl Registry {
                 Ok(operation.derive_undo(at))
             },
             describe: |arguments| decode::<O>(arguments).map(|operation| format!("{operation:?}")),
+            meaning: |arguments, at| decode::<O>(arguments).map(|operation| operation.meaning(at)),
             formats: O::FORMATS,
             commits: O::COMMITS,
             by_version: false,
@@ -236,6 +240,7 @@ impl DeltaRegistry for Registry {
             },
             derive: |_, _| Ok(Undo::none()),
             describe: |arguments| decode::<D>(arguments).map(|delta| format!("{delta:?}")),
+            meaning: |_, _| Some(Meaning::Raw),
             formats: false,
             commits: false,
             by_version: true,

@@ -18,6 +18,7 @@ use crate::archive::{Archive, Archiver};
 use crate::backup::Backups;
 use crate::branches::Branches;
 use crate::checkpoint::{Checkpointer, Checkpoints};
+use crate::consumers::Consumers;
 use crate::deferred::Keepers;
 use crate::error::{Error, OpenError, Result};
 use crate::heuristic::Outcomes;
@@ -69,6 +70,7 @@ pub(crate) struct Inner {
     pub(crate) checkpoints: Checkpoints,
     pub(crate) backups: Backups,
     pub(crate) archive: Option<Archive>,
+    pub(crate) consumers: Consumers,
     pub(crate) keepers: Keepers,
     pub(crate) branches: Branches,
     pub(crate) outcomes: Outcomes,
@@ -496,7 +498,7 @@ fn close_elsewhere(inner: &Arc<Inner>, threads: Option<Threads>) {
 impl Inner {
     /// Assembles the store from its parts. `names` are bound as the log's control file has them now.
     pub(crate) fn new(parts: StoreParts, options: &Options, registry: &Registry, next_txn: u64) -> Result<Inner> {
-        let StoreParts { log, pool, heaps, lock } = parts;
+        let StoreParts { media, log, pool, heaps, lock } = parts;
         schema::note(registry, &log)?;
         let numbers = Numbers::bind(registry, &log.control().names);
         let space_numbers = SpaceNumbers::of(&numbers);
@@ -506,6 +508,7 @@ impl Inner {
         let next_txn = Arc::new(AtomicU64::new(next_txn.max(1)));
         let memory = heaps.open(log.clone(), Arc::clone(&next_txn))?;
         let archive = options.archive.as_ref().map(|to| Archive::open(to, &log, &memory, options)).transpose()?;
+        let consumers = Consumers::open(&media, &log)?;
         Ok(Inner {
             memory,
             body_len_max: log.body_len_max(),
@@ -520,6 +523,7 @@ impl Inner {
             checkpoints: Checkpoints::default(),
             backups: Backups::default(),
             archive,
+            consumers,
             keepers: Keepers::default(),
             branches: Branches::default(),
             outcomes: Outcomes::default(),
@@ -625,6 +629,7 @@ impl Inner {
 
 /// The parts from which an open store is assembled.
 pub(crate) struct StoreParts {
+    pub(crate) media: Arc<dyn Media>,
     pub(crate) log: Log,
     pub(crate) pool: Pool,
     pub(crate) heaps: FoundHeaps,
@@ -680,9 +685,9 @@ fn create(media: Arc<dyn Media>, lock: DirectoryLock, options: &Options, registr
     let log = Log::create_locked(&media, &lock, &log_options(options), &names)?;
     let store = log.control().store;
     let heaps = FoundHeaps::load(&media, store, &options.memory, 0, 0)?;
-    let pool = Pool::open(media, log.clone(), pool_options(options))?;
+    let pool = Pool::open(Arc::clone(&media), log.clone(), pool_options(options))?;
     pool.ensure_len(CATALOGUE.get() + 1)?;
-    let inner = Inner::new(StoreParts { log, pool, heaps, lock }, options, registry, 1)?;
+    let inner = Inner::new(StoreParts { media, log, pool, heaps, lock }, options, registry, 1)?;
     inner.space.load(&inner.pool)?;
     let store = Store::around(inner);
     let end = store.inner.log.current_lsn().next();

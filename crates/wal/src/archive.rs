@@ -408,6 +408,11 @@ impl FoundArchive {
         Ok(FoundArchive { found, moments })
     }
 
+    /// Returns the archived log, to read its records.
+    pub fn log(&self) -> &Found {
+        &self.found
+    }
+
     /// Returns the moments at which the archive was extended, the oldest first.
     pub fn moments(&self) -> &[Moment] {
         &self.moments

@@ -31,6 +31,7 @@ mod entries;
 mod epoch;
 mod error;
 mod event;
+mod follow;
 mod force;
 mod forget;
 mod growth;

@@ -1,6 +1,6 @@
 //! The log of an open store.
 
-use cedrat_media::Media;
+use cedrat_media::{Media, OpenMode};
 use cedrat_sync::atomic::Ordering;
 use cedrat_sync::{Arc, Mutex, OwnWord, is_free, planted, prefetch_to_write};
 use std::fmt;
@@ -135,6 +135,15 @@ impl Log {
     /// file and offset.
     pub fn look(media: &Arc<dyn Media>) -> Result<Found, LogError> {
         Found::look(media)
+    }
+
+    /// Reads the control file of a store, also while it is open elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Absent`], [`LogError::Damaged`], [`LogError::Io`].
+    pub fn look_at_control(media: &Arc<dyn Media>) -> Result<Control, LogError> {
+        Ok(crate::open::open_control(media, OpenMode::Read)?.1)
     }
 
     /// Reserves log space for records and for undoing them; [`record_len_bound`](crate::record_len_bound)
@@ -314,7 +323,7 @@ impl Log {
     /// Returns all records that are durable now, from `from` on or from the oldest one certainly kept, in the order
     /// of LSNs.
     pub fn scan(&self, from: Lsn) -> Result<Scan, LogError> {
-        self.shared.scan(from)
+        self.shared.scan(from, None)
     }
 
     /// Returns the content of the control file.
@@ -588,13 +597,14 @@ impl Shared {
         reason
     }
 
-    fn scan(&self, from: Lsn) -> Result<Scan, LogError> {
+    /// `oldest`: the LSN from which on the log is kept; `None`: that from which on recovery needs it.
+    pub(crate) fn scan(&self, from: Lsn, oldest: Option<Lsn>) -> Result<Scan, LogError> {
         if self.is_forked() {
             return Err(Stopped::forked().into());
         }
         self.reader.opening.check_read()?;
         let control = self.control.lock();
-        let from = from.max(control.control.checkpoint.scan_lsn).max(Lsn::new(1));
+        let from = from.max(oldest.unwrap_or(control.control.checkpoint.scan_lsn)).max(Lsn::new(1));
         let durable = self.durable_lsn();
         let mut places = Vec::new();
         for (partition, known) in self.partitions.iter().zip(&control.control.partitions) {

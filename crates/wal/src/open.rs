@@ -149,13 +149,25 @@ impl Found {
 
     /// Returns all records that count, from `from` on or from the checkpoint's scan LSN on, in the order of LSNs.
     pub fn scan(&self, from: Lsn) -> Result<Scan, LogError> {
-        let oldest = self.control.checkpoint.scan_lsn.max(Lsn::new(1));
-        let from = from.max(oldest);
+        self.scan_since(from, self.control.checkpoint.scan_lsn)
+    }
+
+    /// Returns all records that count, from `from` on, as [`scan`](Found::scan) does, but also those that recovery does not need.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`], of this call or of the scan, also if the log was not kept from there on.
+    pub fn scan_kept(&self, from: Lsn) -> Result<Scan, LogError> {
+        self.scan_since(from, from)
+    }
+
+    fn scan_since(&self, from: Lsn, oldest: Lsn) -> Result<Scan, LogError> {
+        let needed = self.control.checkpoint.scan_lsn.max(Lsn::new(1));
+        let from = from.max(oldest).max(Lsn::new(1));
         let mut places = Vec::new();
         for (index, &stop) in self.ends.stops.iter().enumerate() {
             places.push((self.first_block(PartitionId(index as u16), from), stop));
         }
-        let complete = (from == oldest).then(|| Arc::clone(&self.complete));
+        let complete = (from == needed).then(|| Arc::clone(&self.complete));
         let bounds = scan::Bounds { from, end: self.ends.end, places };
         Scan::new(&self.reader, bounds, complete)
     }

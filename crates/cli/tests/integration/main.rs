@@ -3,6 +3,7 @@
 
 mod backup;
 mod bank;
+mod changes;
 mod common;
 mod dump;
 mod face;

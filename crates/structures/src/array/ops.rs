@@ -2,7 +2,7 @@
 
 use cedrat_pages::layout::Fixed;
 use cedrat_pages::{Damaged, PageMut, PageRef, Slot};
-use cedrat_txn::{Operation, Refused, Result, Undo};
+use cedrat_txn::{Meaning, Operation, RecordId, Refused, Result, Undo};
 use serde::{Deserialize, Serialize};
 
 use super::{REGIONS_MAX, Shape, at};
@@ -28,6 +28,10 @@ impl Operation for FoundArray {
         let per_page = Fixed::capacity_for(self.element_len);
         let shape = Shape { element_len: self.element_len, per_page, len: 0, region_count: 0, pages: 0 };
         shape.write(page).map_err(damaged(page))
+    }
+
+    fn meaning(&self, _: RecordId) -> Meaning {
+        Meaning::Form
     }
 }
 

@@ -12,8 +12,8 @@
 //! The undo of a change of entries is logical because a split may have moved the entry meanwhile, and other
 //! transactions may have changed its neighbours (Lemon §4.2, §6.3).
 
-use cedrat_pages::{Damaged, LayoutKind, PageMut, PageRef, Slot};
-use cedrat_txn::{LogicalUndo, Operation, RecordId, Refused, Result, SmallBytes, Txn, Undo};
+use cedrat_pages::{Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
+use cedrat_txn::{Change, LogicalUndo, Meaning, Operation, RecordId, Refused, Result, SmallBytes, Txn, Undo};
 use serde::{Deserialize, Serialize};
 
 use super::bucket::{self, KeyHash};
@@ -96,6 +96,10 @@ impl Operation for Insert {
     fn derive_undo(&self, _: RecordId) -> Undo {
         Undo::logical(&TakeOut { root: self.root, key: self.key.clone() })
     }
+
+    fn meaning(&self, _: RecordId) -> Meaning {
+        put(self.root, &self.key, &self.value)
+    }
 }
 
 /// Replaces the value of a key, on the page that has it.
@@ -133,6 +137,10 @@ impl Operation for Replace {
         let entry = found.ok_or(Corrupt).map_err(damaged(page))?;
         bucket::replace(page, hash, &entry, &self.key, &self.value).map_err(damaged(page))
     }
+
+    fn meaning(&self, _: RecordId) -> Meaning {
+        put(self.root, &self.key, &self.value)
+    }
 }
 
 /// Removes the entry of a key from the page that has it.
@@ -166,6 +174,10 @@ impl Operation for Remove {
         let entry = found.ok_or(Corrupt).map_err(damaged(page))?;
         bucket::remove(page, &entry).map_err(damaged(page))
     }
+
+    fn meaning(&self, _: RecordId) -> Meaning {
+        Meaning::one(Change::Remove { structure: PageId::new(self.root), key: self.key.to_vec() })
+    }
 }
 
 /// Formats a page, whatever its content, as a bucket page with these entries.
@@ -189,6 +201,10 @@ impl Operation for Fill {
         page.format(kinds::HASH_BUCKET);
         bucket::format(page, self.root, self.seed, self.next).map_err(damaged(page))?;
         packed::insert_all(page, &self.entries, self.seed).map_err(damaged(page))
+    }
+
+    fn meaning(&self, _: RecordId) -> Meaning {
+        Meaning::Form
     }
 }
 
@@ -218,6 +234,10 @@ impl Operation for Purge {
         let stays = |key: &[u8]| KeyHash::of(key, seed).bucket(self.buckets) == self.bucket;
         BytesMut::edit(page, |body| bucket::retain(body, stays)).map_err(damaged(page))
     }
+
+    fn meaning(&self, _: RecordId) -> Meaning {
+        Meaning::Form
+    }
 }
 
 /// Adds entries from the next page of the chain to a bucket page.
@@ -242,6 +262,11 @@ impl Operation for Append {
 
     fn derive_undo(&self, _: RecordId) -> Undo {
         Undo::op(Withdraw { root: self.root, entries: self.entries.clone() })
+    }
+
+    fn meaning(&self, _: RecordId) -> Meaning {
+        let structure = PageId::new(self.root);
+        meaning_of(&self.entries, |key, value| Change::Put { structure, key: key.to_vec(), value: value.to_vec() })
     }
 }
 
@@ -272,6 +297,11 @@ impl Operation for Withdraw {
     fn derive_undo(&self, _: RecordId) -> Undo {
         Undo::op(Append { root: self.root, entries: self.entries.clone() })
     }
+
+    fn meaning(&self, _: RecordId) -> Meaning {
+        let structure = PageId::new(self.root);
+        meaning_of(&self.entries, |key, _| Change::Remove { structure, key: key.to_vec() })
+    }
 }
 
 /// Sets the next page of a page's chain.
@@ -291,6 +321,10 @@ impl Operation for Link {
 
     fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
         bucket::set_next(page, self.next).map_err(damaged(page))
+    }
+
+    fn meaning(&self, _: RecordId) -> Meaning {
+        Meaning::Form
     }
 }
 
@@ -312,6 +346,10 @@ impl Operation for Found {
     fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
         found(page, self.seed, self.bucket, Growth::Eighths)
     }
+
+    fn meaning(&self, _: RecordId) -> Meaning {
+        Meaning::Form
+    }
 }
 
 /// As [`Found`], for a table whose regions double: in the logs of older stores. No new record has it.
@@ -331,6 +369,10 @@ impl Operation for FoundDoubling {
 
     fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
         found(page, self.seed, self.bucket, Growth::Doubling)
+    }
+
+    fn meaning(&self, _: RecordId) -> Meaning {
+        Meaning::Form
     }
 }
 
@@ -354,6 +396,10 @@ impl Operation for Clear {
         page.format(LayoutKind::NONE);
         Ok(())
     }
+
+    fn meaning(&self, _: RecordId) -> Meaning {
+        Meaning::Form
+    }
 }
 
 /// Sets the number of buckets in use.
@@ -371,6 +417,10 @@ impl Operation for SetBuckets {
 
     fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
         header::put_buckets(page, self.buckets).map_err(damaged(page))
+    }
+
+    fn meaning(&self, _: RecordId) -> Meaning {
+        Meaning::Form
     }
 }
 
@@ -398,6 +448,10 @@ impl Operation for AddRegion {
         }
         header::put_region_count(page, regions).map_err(damaged(page))
     }
+
+    fn meaning(&self, _: RecordId) -> Meaning {
+        Meaning::Form
+    }
 }
 
 /// Sets whether the table exists.
@@ -415,6 +469,10 @@ impl Operation for SetLive {
 
     fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
         header::put_live(page, self.live).map_err(damaged(page))
+    }
+
+    fn meaning(&self, at: RecordId) -> Meaning {
+        if self.live { Meaning::Form } else { Meaning::one(Change::Drop { structure: at.page }) }
     }
 }
 
@@ -473,6 +531,20 @@ impl LogicalUndo for Unfound {
     fn undo(&self, txn: &mut Txn) -> Result<()> {
         RawHashTable::for_undo(txn, self.root)?.give_back(txn)
     }
+}
+
+fn put(root: u64, key: &[u8], value: &[u8]) -> Meaning {
+    Meaning::one(Change::Put { structure: PageId::new(root), key: key.to_vec(), value: value.to_vec() })
+}
+
+/// Returns a change for each packed entry.
+fn meaning_of(entries: &[u8], mut change: impl FnMut(&[u8], &[u8]) -> Change) -> Meaning {
+    let mut changes = Vec::new();
+    let unpacked = packed::unpack(entries, |key, value| {
+        changes.push(change(key, value));
+        Ok(())
+    });
+    if unpacked.is_ok() { Meaning::Changes(changes) } else { Meaning::Raw }
 }
 
 /// Returns the undo of a change of `entry`, whose value will be `new_len` bytes long.

@@ -2,12 +2,13 @@
 
 use std::borrow::Borrow;
 
-use cedrat_txn::{Result, Txn, schema_of};
+use cedrat_txn::{Change, Result, Txn, schema_of};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::table::RawHashTable;
 use super::walk::Pair;
+use crate::changes::MapChange;
 use crate::encoding::{decode, encode};
 use crate::typed::{CreatedByName, Encodes, Typed};
 
@@ -57,6 +58,22 @@ where
     K: Serialize + DeserializeOwned,
     V: Serialize + DeserializeOwned,
 {
+    /// Returns a change of a [change stream](cedrat_txn::ChangeStream) as one of this table; `None` if it is another one.
+    ///
+    /// # Errors
+    /// [`StructureError`](crate::StructureError): the bytes are not of these types.
+    pub fn typed(&self, change: &Change) -> Result<Option<MapChange<K, V>>> {
+        Ok(match change {
+            Change::Put { structure, key, value } if *structure == self.raw.root() => {
+                Some(MapChange::Put(decode(key, KEY)?, decode(value, VALUE)?))
+            }
+            Change::Remove { structure, key } if *structure == self.raw.root() => {
+                Some(MapChange::Remove(decode(key, KEY)?))
+            }
+            _ => None,
+        })
+    }
+
     /// Returns the value of `key`.
     ///
     /// # Errors

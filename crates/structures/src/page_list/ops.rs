@@ -4,7 +4,7 @@
 //! its big lock: under it, physiological undo finds each page as the change left it (E14.1).
 
 use cedrat_pages::{Damaged, PageMut, PageRef, Slot};
-use cedrat_txn::{Operation, Refused, Result, SmallBytes, Undo};
+use cedrat_txn::{Meaning, Operation, RecordId, Refused, Result, SmallBytes, Undo};
 use serde::{Deserialize, Serialize};
 
 use super::sequence::{self, Links};
@@ -34,6 +34,10 @@ impl Operation for Begin {
             sequence::format(body, self.root, links);
             Ok(())
         })
+    }
+
+    fn meaning(&self, _: RecordId) -> Meaning {
+        Meaning::Form
     }
 }
 
@@ -141,6 +145,10 @@ impl Operation for SetLinks {
             sequence::set_links(body, Links { next: self.next, previous: self.previous });
             Ok(())
         })
+    }
+
+    fn meaning(&self, _: RecordId) -> Meaning {
+        Meaning::Form
     }
 }
 

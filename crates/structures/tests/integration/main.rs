@@ -1,6 +1,8 @@
 //! Tests of structures through the public interface: one program, because linking takes longer than most tests.
 #![forbid(unsafe_code)]
 
+mod changes;
+mod changes_random;
 mod common;
 mod crashes;
 mod hash;

@@ -3,7 +3,8 @@
 use cedrat_pages::{BODY_LEN, Damaged, LayoutKind, PageMut, PageRef, Slot};
 use serde::{Deserialize, Serialize};
 
-use crate::operation::{Operation, Refused};
+use crate::changes::Meaning;
+use crate::operation::{Operation, RecordId, Refused};
 use crate::small_bytes::SmallBytes;
 use crate::undo::Undo;
 
@@ -39,6 +40,10 @@ impl Operation for FormatFresh {
         page.set_layout_word(self.layout_word);
         Ok(())
     }
+
+    fn meaning(&self, _: RecordId) -> Meaning {
+        Meaning::Form
+    }
 }
 
 /// Formats a page that is in use. Its undo restores the whole page.
@@ -61,6 +66,10 @@ impl Operation for FormatPage {
         page.format(LayoutKind(self.kind));
         page.set_layout_word(self.layout_word);
         Ok(())
+    }
+
+    fn meaning(&self, _: RecordId) -> Meaning {
+        Meaning::Form
     }
 }
 

@@ -9,7 +9,8 @@ use cedrat_pages::layout::{Fixed, FixedMut, Slotted, SlottedMut, Versioned, Vers
 use cedrat_pages::{Damaged, PageMut, PageRef, Slot};
 use serde::{Deserialize, Serialize};
 
-use crate::operation::{Operation, Refused};
+use crate::changes::Meaning;
+use crate::operation::{Operation, RecordId, Refused};
 use crate::registry::Registry;
 use crate::small_bytes::SmallBytes;
 use crate::undo::Undo;
@@ -54,6 +55,10 @@ impl Operation for FormatFixed {
     fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
         FixedMut::format(page, self.record_len)?.set_count(self.count)
     }
+
+    fn meaning(&self, _: RecordId) -> Meaning {
+        Meaning::Form
+    }
 }
 
 /// Changes the number of fixed-length records in a page. New records are zero; the undo saves those that are removed.
@@ -84,6 +89,10 @@ impl Operation for FixedSetCount {
 
     fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
         FixedMut::of(page)?.set_count(self.count)
+    }
+
+    fn meaning(&self, _: RecordId) -> Meaning {
+        Meaning::Form
     }
 }
 

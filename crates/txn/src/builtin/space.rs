@@ -3,6 +3,7 @@
 use cedrat_pages::{BODY_LEN, Damaged, LayoutKind, PageMut, PageRef, Slot};
 use serde::{Deserialize, Serialize};
 
+use crate::changes::Meaning;
 use crate::operation::{Operation, RecordId, Refused};
 use crate::small_bytes::SmallBytes;
 use crate::space::{SPACE_MAP, is_always_used};
@@ -113,6 +114,10 @@ impl Operation for SetSpace {
     fn derive_undo(&self, _: RecordId) -> Undo {
         Undo::op(SetSpace { used: !self.used, ..*self })
     }
+
+    fn meaning(&self, _: RecordId) -> Meaning {
+        Meaning::Form
+    }
 }
 
 impl Operation for SetSpaceScattered {
@@ -139,5 +144,9 @@ impl Operation for SetSpaceScattered {
 
     fn derive_undo(&self, _: RecordId) -> Undo {
         Undo::op(SetSpaceScattered { used: !self.used, ..self.clone() })
+    }
+
+    fn meaning(&self, _: RecordId) -> Meaning {
+        Meaning::Form
     }
 }

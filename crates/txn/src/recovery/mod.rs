@@ -73,11 +73,12 @@ pub(crate) fn recover(
 
     let names: Vec<&str> = registry.names().collect();
     let log = found.begin_locked(&lock, &names, &log_options(options))?;
-    let pool = Pool::open(media, log.clone(), pool_for_undo(options, &log, &analysis))?;
+    let pool = Pool::open(Arc::clone(&media), log.clone(), pool_for_undo(options, &log, &analysis))?;
     let pages_end = analysis.pages_end.max(crate::CATALOGUE.get() + 1);
     pool.ensure_len(pages_end)?;
     let next_txn = analysis.next_txn.max(checkpoint.next_txn);
-    let store = Store::around(Inner::new(StoreParts { log, pool, heaps, lock }, options, registry, next_txn)?);
+    let parts = StoreParts { media, log, pool, heaps, lock };
+    let store = Store::around(Inner::new(parts, options, registry, next_txn)?);
     store.inner.set_recovering(true);
 
     let opening = Opening { store: &store, succeeds: false };

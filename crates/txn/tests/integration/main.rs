@@ -8,6 +8,7 @@ mod archives_random;
 mod backup_checks;
 mod backups;
 mod carried;
+mod changes;
 mod closing;
 mod common;
 mod crashes;
