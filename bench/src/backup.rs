@@ -12,7 +12,7 @@ use cedrat::txn::{BackupOptions, RestoreTarget};
 use cedrat::{Options, Store};
 
 use crate::Settings;
-use crate::disk::drop_cached;
+use crate::disk::{BLOCK_LEN, drop_cached};
 use crate::job::{Scratch, rate};
 use crate::report::{Goal, Point, Report, median, params};
 use crate::systems::Result;
@@ -210,8 +210,8 @@ pub(crate) fn restore(settings: &Settings, scratch: &mut Scratch) -> Result<Repo
     let (store, table) = created(&dir, true)?;
     fill(&store, bytes(settings))?;
     cedrat::backup(&store, dir.join("backup"), BackupOptions::default())?;
-    // A twentieth as much log.
-    (0..bytes(settings) / 20 / 400).try_for_each(|number| commit(&store, &table, 0, number))?;
+    // A twentieth as much log: each commit writes a block.
+    (0..bytes(settings) / 20 / BLOCK_LEN as u64).try_for_each(|number| commit(&store, &table, 0, number))?;
     store.extend_archive()?;
     let (backup, archive) = (dir.join("backup"), dir.join("archive"));
     let of_store = || Ok(cedrat::backup(&store, place("copy"), BackupOptions::default()).map(drop)?);

@@ -46,6 +46,8 @@ pub struct LogArchive {
     pub(crate) moments: Moments,
     /// By partition and sequence number.
     pub(crate) segments: BTreeMap<(PartitionId, u64), Arc<Slot>>,
+    /// The numbers of the segment files that are forgotten, and may be there.
+    pub(crate) forgotten: BTreeSet<u32>,
     /// The number of the next segment file.
     next: u32,
     _lock: (DirectoryLock, Option<LockGuard>),
@@ -126,7 +128,10 @@ impl LogArchive {
                 next = next.max(slot.number + 1);
             }
         }
-        let archive = LogArchive { to: Arc::clone(to), file, control, moments, segments, next, _lock: (lock, None) };
+        let forgotten: BTreeSet<u32> = files.free.iter().map(|slot| slot.number).collect();
+        let next = forgotten.last().map_or(next, |number| next.max(number + 1));
+        let mut archive =
+            LogArchive { to: Arc::clone(to), file, control, moments, segments, forgotten, next, _lock: (lock, None) };
         // Forgotten files that are left are in the way of nothing.
         let _ = archive.remove_forgotten();
         Ok((archive, reader))
@@ -168,8 +173,8 @@ impl LogArchive {
         let moments = Moments::create(&**to)?;
         to.sync_directory("").map_err(io)?;
         file.write(&**to, &control)?;
-        let (segments, next, _lock) = (BTreeMap::new(), 0, (lock, lock_of_control));
-        Ok(LogArchive { to: Arc::clone(to), file, control, moments, segments, next, _lock })
+        let (segments, forgotten, next, _lock) = (BTreeMap::new(), BTreeSet::new(), 0, (lock, lock_of_control));
+        Ok(LogArchive { to: Arc::clone(to), file, control, moments, segments, forgotten, next, _lock })
     }
 
     /// Returns the offsets, one for each partition, from which on the archive lacks the log.

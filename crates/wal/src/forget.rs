@@ -7,13 +7,12 @@
 //! 4. The control file forgets the epochs, and their dead numbers, before the new beginning.
 
 use cedrat_sync::planted;
-use std::collections::BTreeSet;
 
 use crate::archive::{FoundArchive, LogArchive};
 use crate::copy::{has_same_records, refuse_later_beginning};
 use crate::moments::{self, Moments};
 use crate::open::Found;
-use crate::segment::{Geometry, LOG_DIRECTORY, file_name, file_number};
+use crate::segment::{Geometry, LOG_DIRECTORY, file_number};
 use crate::{LogError, LogOffset, Lsn, PartitionId};
 
 /// The place in an archive up to which it may forget everything.
@@ -121,7 +120,11 @@ impl LogArchive {
 
     fn remove_before(&mut self, scan_from: &[LogOffset]) -> Result<(), LogError> {
         let geometry = Geometry { segment_len: self.control.segment_len };
-        self.segments.retain(|&(partition, sequence), _| sequence >= geometry.sequence(scan_from[partition.index()]));
+        let is_kept =
+            |&(partition, sequence): &(PartitionId, u64)| sequence >= geometry.sequence(scan_from[partition.index()]);
+        let dropped = self.segments.iter().filter(|(key, _)| !is_kept(key)).map(|(_, segment)| segment.number);
+        self.forgotten.extend(dropped);
+        self.segments.retain(|key, _| is_kept(key));
         self.remove_forgotten()
     }
 
@@ -132,19 +135,18 @@ impl LogArchive {
         Ok(known.unwrap_or(0).max(self.control.moments_file) + 1)
     }
 
-    /// Removes the files of segments and moments that are not of the archive any more.
-    pub(crate) fn remove_forgotten(&self) -> Result<(), LogError> {
+    /// Removes the files of segments and moments that are not of the archive any more. Others stay: a segment with a damaged header
+    /// may be repaired.
+    pub(crate) fn remove_forgotten(&mut self) -> Result<(), LogError> {
         let io = |error| LogError::io("removing what an archive has forgotten", error);
-        let known: BTreeSet<u32> = self.segments.values().map(|segment| segment.number).collect();
-        let mut removed = 0;
-        for number in self.to.list(LOG_DIRECTORY).map_err(io)?.iter().filter_map(|name| file_number(name)) {
-            if !known.contains(&number) {
-                self.to.remove(&file_name(number)).map_err(io)?;
-                removed += 1;
+        if !self.forgotten.is_empty() {
+            for name in self.to.list(LOG_DIRECTORY).map_err(io)? {
+                if file_number(&name).is_some_and(|number| self.forgotten.contains(&number)) {
+                    self.to.remove(&format!("{LOG_DIRECTORY}/{name}")).map_err(io)?;
+                }
             }
-        }
-        if removed > 0 {
             self.to.sync_directory(LOG_DIRECTORY).map_err(io)?;
+            self.forgotten.clear();
         }
         for name in self.to.list("").map_err(io)? {
             if moments::file_number(&name).is_some_and(|number| number != self.control.moments_file) {

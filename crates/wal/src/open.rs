@@ -179,6 +179,20 @@ impl Found {
         after.checked_sub(1).map_or(known.scan_from, |at| index[at].1)
     }
 
+    /// Whether a log may begin at this place with an LSN: the blocks before it, if there are any, end there and have only older records.
+    pub(crate) fn begins_at(&self, begin: Position, lsn: Lsn) -> Result<bool, LogError> {
+        let (partition, index) = (begin.partition, begin.partition.index());
+        let (mut at, stop) = (self.control.partitions[index].scan_from, self.ends.stops[index]);
+        while at < begin.offset && at < stop {
+            let header = self.reader.header(Position { partition, offset: at })?;
+            at = header.end();
+            if at > begin.offset || !header.is_empty() && header.last_lsn >= lsn {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Refuses an archive, which is no log to be opened.
     ///
     /// # Errors

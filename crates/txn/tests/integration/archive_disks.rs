@@ -1,4 +1,5 @@
 //! Archives on disks that hang, or whose medium panics.
+#![cfg(not(cedrat_shuttle))] // a panic ends a schedule
 
 use cedrat_media::{Call, Fault, Media, SimDisk};
 use cedrat_pages::PageId;

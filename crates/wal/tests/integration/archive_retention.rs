@@ -1,6 +1,6 @@
 //! Archives that forget their beginning.
 
-use cedrat_media::{Call, Fault, Loss, Media, SimDisk};
+use cedrat_media::{Call, Durability, Fault, Loss, Media, OpenMode, SimDisk, write_all_at};
 use cedrat_sync::Arc;
 use cedrat_wal::*;
 use std::io;
@@ -248,4 +248,47 @@ fn copy_has_zeros_between_blocks() {
         LogCopy::begin(&media(&copy)).unwrap().copy(&log, &since, end).unwrap().complete().unwrap();
         look(&copy).check_bytes(&mut |damage| panic!("E18.14: {damage}")).unwrap();
     }
+}
+
+/// E18.10b: a backup of another history has the same LSNs at offsets that the archive has forgotten.
+#[test]
+fn forgetful_archive_refuses_foreign_backup() {
+    let (disk, to) = (SimDisk::new(), SimDisk::new());
+    let log = Log::create(&media(&disk), &options(), &[]).unwrap();
+    append(&log, 20);
+    drop(log);
+    let opened = |disk: SimDisk| Log::look(&media(&disk)).unwrap().begin(&[], &options()).unwrap();
+    let (one, other) = (opened(disk.cut_power(Loss::Everything)), opened(disk.cut_power(Loss::Everything)));
+    append(&one, 200);
+    let mut archive = LogArchive::open(&media(&to), &one).unwrap();
+    archive.extend(&one, Vec::new).unwrap();
+    // As many records, all of them short.
+    for number in 0..160 {
+        let mut room = other.reserve(ByteLen(500), ByteLen(0)).unwrap();
+        other.append(PartitionId(number % PARTITIONS), update(1, None), &[&[3; 8]], &mut room);
+        if number == 150 {
+            let lsn = other.force(other.current_lsn()).unwrap().up_to();
+            other.checkpoint_control(&Checkpoint { redo_lsn: lsn, scan_lsn: lsn, next_txn: 1 }).unwrap();
+        }
+    }
+    let backup = copied(&other);
+    let found = FoundArchive::look(&media(&to)).unwrap();
+    archive.forget(&found.point_at(look(&backup).control().checkpoint.scan_lsn).unwrap()).unwrap();
+    let error = restored(&backup, &to).unwrap_err();
+    assert!(matches!(error, LogError::Foreign { .. }), "E18.10b: {error}");
+    let error = FoundArchive::look(&media(&to)).unwrap().point_of_backup(&look(&backup)).unwrap_err();
+    assert!(matches!(error, LogError::Foreign { .. }), "E18.10b: {error}");
+}
+
+/// A segment with a damaged header is not one that was forgotten: it may be repaired.
+#[test]
+fn damaged_segment_stays_in_archive() {
+    let world = World::new();
+    let name = world.to.image().names().filter(|name| name.starts_with("log/")).map(str::to_owned).nth(1).unwrap();
+    let file = world.to.open(&name, OpenMode::ReadWrite).unwrap();
+    write_all_at(&world.to, file, 0, &[0; 8192], Durability::Durable).unwrap();
+    let World { log, to, archive, .. } = world;
+    drop(archive);
+    drop(LogArchive::open(&media(&to), &log));
+    assert!(to.image().file(&name).is_some_and(|bytes| !bytes.is_empty()), "{name}");
 }
