@@ -5,6 +5,7 @@ mod archive;
 mod arguments;
 mod backup;
 mod bank;
+mod completions;
 mod dump;
 mod heap;
 mod info;
@@ -68,6 +69,8 @@ fn run(command: Command) -> Outcome {
         Command::Log(arguments) => log::log(&arguments),
         Command::Resolve(arguments) => resolve::resolve(&arguments),
         Command::Objects(arguments) => objects::objects(&arguments),
+        Command::Completions(arguments) => completions::completions(&arguments),
+        Command::Man(arguments) => completions::man(&arguments),
         Command::TourWorker(arguments) => tour::work(&arguments),
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::common::{self, cedrat, command, errors, files, json, printed, text};
 
-const SUBCOMMANDS: [&[&str]; 26] = [
+const SUBCOMMANDS: [&[&str]; 28] = [
     &[],
     &["tour"],
     &["bank", "run"],
@@ -35,6 +35,8 @@ const SUBCOMMANDS: [&[&str]; 26] = [
     &["objects", "store", "show"],
     &["objects", "store", "why"],
     &["objects", "store", "classes"],
+    &["completions"],
+    &["man"],
 ];
 
 #[test]

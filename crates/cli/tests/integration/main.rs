@@ -4,6 +4,7 @@
 mod backup;
 mod bank;
 mod common;
+mod completions;
 mod dump;
 mod face;
 mod guide;
