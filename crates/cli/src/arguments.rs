@@ -49,6 +49,8 @@ pub(crate) enum Command {
     Consumers(Consumers),
     Resolve(Resolve),
     Objects(Objects),
+    Completions(Completions),
+    Man(Man),
     #[command(name = crate::tour::WORKER, hide = true)]
     TourWorker(TourWorker),
 }
@@ -755,6 +757,24 @@ pub(crate) struct ObjectsWhy {
     /// The object's identity, PAGE:SLOT
     #[arg(value_name = "IDENTITY")]
     pub(crate) identity: String,
+}
+
+/// Print a script that completes the command's arguments in a shell.
+///
+/// For example: cedrat completions bash > /etc/bash_completion.d/cedrat
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Write the manual pages of all subcommands to a folder.
+#[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// The folder, which exists; for example /usr/local/share/man/man1
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
 }
 
 /// The working process of a tour.

@@ -6,6 +6,7 @@ mod arguments;
 mod backup;
 mod bank;
 mod changes;
+mod completions;
 mod consumers;
 mod dump;
 mod heap;
@@ -78,6 +79,8 @@ fn run(command: Command) -> Outcome {
         Command::Consumers(arguments) => consumers::consumers(&arguments),
         Command::Resolve(arguments) => resolve::resolve(&arguments),
         Command::Objects(arguments) => objects::objects(&arguments),
+        Command::Completions(arguments) => completions::completions(&arguments),
+        Command::Man(arguments) => completions::man(&arguments),
         Command::TourWorker(arguments) => tour::work(&arguments),
     }
 }

@@ -37,6 +37,8 @@ const SUBCOMMANDS: [&[&str]; 28] = [
     &["objects", "store", "show"],
     &["objects", "store", "why"],
     &["objects", "store", "classes"],
+    &["completions"],
+    &["man"],
 ];
 
 #[test]

@@ -5,6 +5,7 @@ mod backup;
 mod bank;
 mod changes;
 mod common;
+mod completions;
 mod dump;
 mod face;
 mod guide;
