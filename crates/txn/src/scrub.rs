@@ -1,6 +1,6 @@
 //! Scrubbing: all pages in use are read at home and verified, before they are needed, and rebuilt if they are damaged.
 //!
-//! After Graefe and Kuno, "Self-diagnosing and self-healing indexes" (DBTest 2012): damage that nobody reads stays unnoticed until the
+//! After Graefe and Kuno, "Self-diagnosing and self-healing indexes" (DBTest 2012): damage that is not read stays unnoticed until the
 //! backup that would mend it is gone.
 
 use std::ops::ControlFlow;

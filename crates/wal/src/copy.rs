@@ -424,9 +424,7 @@ pub(crate) fn has_same_records(backup: &Found, archive: &Reader, control: &Contr
     for (index, (known, archived)) in both.enumerate() {
         let partition = PartitionId(index as u16);
         let begin = Position { partition, offset: archived.scan_from };
-        if !backup.begins_at(begin, control.checkpoint.scan_lsn)?
-            && !planted!("forgotten_blocks_not_compared")
-        {
+        if !backup.begins_at(begin, control.checkpoint.scan_lsn)? && !planted!("forgotten_blocks_not_compared") {
             return Ok(false);
         }
         let range = known.scan_from.max(archived.scan_from)..backup.end_before(partition, last)?;

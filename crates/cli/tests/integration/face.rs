@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::common::{self, cedrat, command, errors, files, json, printed, text};
 
-const SUBCOMMANDS: [&[&str]; 28] = [
+const SUBCOMMANDS: [&[&str]; 30] = [
     &[],
     &["tour"],
     &["bank", "run"],

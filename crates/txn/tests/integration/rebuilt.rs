@@ -79,7 +79,7 @@ fn opened(disk: &SimDisk, options: Options) -> Result<Store, OpenError> {
     Store::open(media(disk), options, common::registry().with(kept::register))
 }
 
-/// What a page has apart from its LSN, and from the fields that are set when it is written home.
+/// The content of a page apart from its LSN, and from the fields that are set when it is written home.
 type Content = (LayoutKind, u64, Vec<u8>);
 
 fn content(page: &PageRef<'_>) -> (Lsn, Content) {
@@ -420,7 +420,7 @@ fn page_is_rebuilt_with_newest_change() {
     assert_eq!(read_number(&store, at(pages[3], 0)).unwrap(), 103, "E18.17");
 }
 
-/// A scrub finds damage that nobody has read, and writes pages home that are in memory.
+/// A scrub finds damage that was not read, and writes pages home that are in memory.
 #[test]
 fn scrub_mends_pages() {
     let to = SimDisk::new();

@@ -43,7 +43,7 @@ mod in_block {
     pub(super) const ENTRIES: usize = LEN + 2;
 }
 
-/// What a run has entries of.
+/// The records of which a run has entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RunHeader {
     /// The number of merges that have made it.

@@ -1,0 +1,155 @@
+//! Arguments of the subcommands that show and convert the content of a store.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Attribute every byte of a store's files to its owner, without changing it.
+///
+/// Owners are the parts of the log, the structures that the catalogue names, free pages, pages that are allocated and that no
+/// structure has, and the checkpoints of heaps. A store whose log still needs recovery is walked as recovery would leave it. It takes
+/// as much memory as the heaps, and four bytes for each page.
+///
+/// Exit code 0 if each page has an owner and no structure has a problem; otherwise 1. The rest is printed nevertheless.
+#[derive(Debug, Args)]
+pub(crate) struct Space {
+    /// The store's folder
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// Tag of the values that name classes, in graphs [default: that of Java, in graphs of Java objects]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=254))]
+    pub(crate) class_tag: Option<u8>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Print one page: header, checksum, owner and records, also if it is damaged. Changes nothing.
+///
+/// The page is shown as it lies in the page file. Its owner is found by a walk over the store as recovery leaves it.
+///
+/// Exit code 0 if the page is whole; otherwise 1, with file and offset of the damage.
+#[derive(Debug, Args)]
+pub(crate) struct Page {
+    /// The store's folder
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// The number of the page
+    #[arg(value_name = "NUMBER")]
+    pub(crate) page: u64,
+
+    /// Show the page as recovery leaves it
+    #[arg(long)]
+    pub(crate) recovered: bool,
+
+    /// Show the bytes, even if the layout is known
+    #[arg(long)]
+    pub(crate) bytes: bool,
+
+    /// Number of records to show
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) records: usize,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Print what keeps the log of a store that no program has open from being released.
+///
+/// A program asks its open store with `Store::pins`: open transactions and running backups exist only there. The store is
+/// recovered without changing it.
+///
+/// Exit code 0 if the store could be read; otherwise 1.
+#[derive(Debug, Args)]
+pub(crate) struct Pins {
+    /// The store's folder
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// The folder of the store's archive, if it has one
+    #[arg(long, value_name = "DIR")]
+    pub(crate) archive: Option<PathBuf>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Print the locks of the prepared transactions of a store that no program has open.
+///
+/// Other transactions do not outlive their program, nor do their locks. A program asks its open store with `Store::locks` and
+/// `LockManager::locks` for all holders, and for who waits for whom.
+///
+/// Exit code 0 if the store could be read; otherwise 1.
+#[derive(Debug, Args)]
+pub(crate) struct Locks {
+    /// The store's folder
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Print all structures and heaps of a store as lines of JSON, without changing it.
+///
+/// A later version of Cedrat, and any other program, can read them: docs/formats/dump.md. A store whose log still needs recovery is
+/// read as recovery would leave it; in-doubt transactions count as rolled back. Structures that only their own program can read are
+/// skipped, and named. It takes as much memory as the heaps, the largest object and the largest collection of records.
+///
+/// Exit code 0 if the dump is complete; otherwise 1. An incomplete dump cannot be loaded.
+#[derive(Debug, Args)]
+pub(crate) struct Dump {
+    /// The store's folder
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+}
+
+/// Make a new store from a dump.
+///
+/// The store is read and checked before it gets its control file; before that it does not open. Records and objects have new
+/// identities. It takes some 50 bytes of memory for each object of a graph.
+///
+/// Exit code 0 if the store is complete; otherwise 1, with the line that was refused, and without a store.
+#[derive(Debug, Args)]
+pub(crate) struct Load {
+    /// The dump; - is the standard input
+    #[arg(value_name = "FROM")]
+    pub(crate) from: PathBuf,
+
+    /// The folder of the new store, which is created or empty
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Save all that can be read from a damaged store in a new one, without changing the damaged files.
+///
+/// The store is read as recovery would leave it. If it cannot be recovered, because the log or the control file is damaged or lost, it
+/// is read as the files have it: without the newest commits, and perhaps with changes of transactions that did not commit. Pages that
+/// do not verify are left out. It takes as much memory as the heaps, the largest object, 16 bytes for each page, and some 50 bytes for
+/// each object of a graph; a temporary file takes about twice the bytes of all elements.
+///
+/// Exit code 0 if nothing was lost; otherwise 1, with a list of the losses, or without a new store if there was no way to make one.
+#[derive(Debug, Args)]
+pub(crate) struct Salvage {
+    /// The damaged store's folder
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// The folder of the new store, which is created or empty
+    #[arg(value_name = "TO")]
+    pub(crate) to: PathBuf,
+
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
