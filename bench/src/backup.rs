@@ -265,7 +265,7 @@ fn cp(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// Returns all files of a directory and of those within it.
-fn files(dir: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn files(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir)? {
         let path = entry?.path();

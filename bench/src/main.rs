@@ -25,6 +25,7 @@ mod plot;
 mod random;
 mod raw_words;
 mod reads;
+mod rebuild;
 mod recovery;
 mod report;
 mod systems;
@@ -36,7 +37,7 @@ struct Figure {
     measure: fn(&Settings, &mut Scratch) -> Result<Report>,
 }
 
-const FIGURES: [Figure; 14] = [
+const FIGURES: [Figure; 15] = [
     Figure {
         name: "commit",
         about: "durable transactions per second, one insert each, by threads (Lemon, Figure 4)",
@@ -81,6 +82,11 @@ const FIGURES: [Figure; 14] = [
         name: "restore",
         about: "a backup, a restore, and one to a point with an archive, beside `cp` of the same files",
         measure: backup::restore,
+    },
+    Figure {
+        name: "rebuild",
+        about: "a read of a page that is damaged on the disk, with an archive of 10 GB",
+        measure: rebuild::figure,
     },
     Figure {
         name: "heap-words",

@@ -34,8 +34,8 @@ pub mod pages {
     #[doc(inline)]
     pub use cedrat_pages::{
         BODY_LEN, Damaged, ExclusiveStructure, LatchRank, LatchedPage, LayoutKind, OptimisticPage,
-        OwnedExclusiveStructure, OwnedSharedStructure, PAGE_LEN, PageId, PageMut, PageRef, PoolError, PoolOptions,
-        PoolStats, SharedStructure, Slot, Stamp, StructureLatch, TagMatches,
+        OwnedExclusiveStructure, OwnedSharedStructure, PAGE_FILE, PAGE_LEN, PageId, PageMut, PageRef, PoolError,
+        PoolOptions, PoolStats, RebuiltPage, SharedStructure, Slot, Stamp, StructureLatch, TagMatches,
     };
 }
 
