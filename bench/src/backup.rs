@@ -27,6 +27,9 @@ const COMMITS: &str = "commits_per_s";
 
 type Table = HashTable<u64, String>;
 
+/// A way to copy: its name, the directory that it reads, and what it does.
+type Way<'a> = (&'a str, &'a Path, &'a dyn Fn() -> Result<()>);
+
 /// Opens a new store with a table, and an archive beside it if one is wanted.
 fn created(dir: &Path, is_archived: bool) -> Result<(Store, Table)> {
     let options = Options::default();
@@ -219,7 +222,7 @@ pub(crate) fn restore(settings: &Settings, scratch: &mut Scratch) -> Result<Repo
     let to_point = || Ok(cedrat::restore(&backup, Some(&archive), place("copy"), RestoreTarget::Newest).map(drop)?);
     let cp_store = || cp(&dir.join("store"), &place("copy"));
     let cp_backup = || cp(&backup, &place("copy"));
-    let ways: [(&str, &Path, &dyn Fn() -> Result<()>); 5] = [
+    let ways: [Way<'_>; 5] = [
         ("backup", &dir, &of_store),
         ("cp_store", &dir, &cp_store),
         ("restore", &dir, &plain),

@@ -44,9 +44,19 @@ impl Gate {
         gate
     }
 
-    fn set_closed(&self, is_closed: bool) {
-        *self.is_closed.lock() = is_closed;
-        self.changed.notify_all();
+    /// Closes the gate until the guard is dropped, also by a panic: the drop of a store waits for its archiver.
+    fn close(&self) -> Closed<'_> {
+        *self.is_closed.lock() = true;
+        Closed(self)
+    }
+}
+
+struct Closed<'a>(&'a Gate);
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        *self.0.is_closed.lock() = false;
+        self.0.changed.notify_all();
     }
 }
 
@@ -92,7 +102,7 @@ fn hanging_archive_is_named() {
     store.extend_archive().unwrap();
     assert_eq!(store.archive_status().unwrap().waits_since, None, "E18.11b");
     let gate = Gate::of(&to);
-    gate.set_closed(true);
+    let closed = gate.close();
     let mut loser = store.begin();
     let other = page_with_zeros(&mut loser).unwrap();
     let refused = loop {
@@ -106,7 +116,7 @@ fn hanging_archive_is_named() {
     assert!(store.archive_status().unwrap().waits_since.is_some(), "E18.11b");
     assert_eq!(store.checkpoint_failure().map(|why| why.contains("not answered")), Some(true), "E18.11b");
     loser.update(at(other, 0), &Add { amount: 1 }).expect("E18.11: it was not rolled back");
-    gate.set_closed(false);
+    drop(closed);
     loser.commit(Commit::Sync).unwrap();
     store.extend_archive().unwrap();
     assert_eq!(store.checkpoint_failure(), None, "E18.11b");
