@@ -2,7 +2,8 @@
 
 use cedrat_pages::PageId;
 
-use crate::operation::RecordId;
+use crate::operation::{Operation, RecordId};
+use crate::registry::decode;
 
 /// One change of a committed transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +62,16 @@ pub enum Change {
         /// Its arguments, as logged.
         arguments: Vec<u8>,
     },
+}
+
+impl Change {
+    /// Returns a [raw](Change::Raw) change as the operation that made it; `None` if another one did.
+    pub fn operation<O: Operation>(&self) -> Option<(RecordId, O)> {
+        match self {
+            Change::Raw { operation, at, arguments } if operation == O::NAME => Some((*at, decode(arguments)?)),
+            _ => None,
+        }
+    }
 }
 
 /// The meaning of an operation in a [change stream](crate::ChangeStream).

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use cedrat_sync::planted;
 use cedrat_wal::{Kind, LogOffset, Lsn, RecordRef, TxnId};
 
 use crate::body::{Body, CARRIED, Carried, LoggedUndo};
@@ -79,7 +80,7 @@ impl OpenTransaction {
     /// Notes that copies count from now on.
     fn copied(&mut self) {
         let Some(copies) = self.copies.take() else { return };
-        if copies.lack_changes {
+        if copies.lack_changes && !planted!("lacking_copies_delivered") {
             self.original.get_or_insert(copies.before);
         } else if self.original.is_none() {
             self.first = copies.first;

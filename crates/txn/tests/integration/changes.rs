@@ -264,39 +264,42 @@ fn released_consumer_reads_archive() {
 /// E23.3: whatever token of a stream is acknowledged, and wherever a crash comes, no commit is missing or twice behind it.
 #[test]
 fn acknowledged_token_survives_every_crash() {
-    let disk = SimDisk::new();
-    let store = open(&disk);
-    let consumer = store.consumer("reader", ConsumerOptions::default()).unwrap();
-    disk.mark(0);
-    let mut stream = consumer.changes().unwrap();
-    for number in 0..12 {
-        note(&store, number).unwrap();
-        if number % 3 == 1 {
-            assert_eq!(rest(&mut stream).unwrap().last(), Some(&number));
-            consumer.acknowledge(&stream.token()).unwrap();
-            disk.mark(u64::from(number) + 1);
-        }
-        if number % 4 == 2 {
-            store.checkpoint().unwrap();
-        }
-    }
-    drop((store, consumer, stream));
-    every_crash(&disk, 1, |disk, marks, name| {
-        if Log::look(&media(disk)).is_err() {
-            return;
-        }
-        let store = open(disk);
-        assert!(marks.is_empty() || !store.consumers().is_empty(), "E23.4: {name}");
-        if store.consumers().is_empty() {
-            return;
-        }
+    for partitions in [1, 3] {
+        let options = || Options { partitions, ..common::options() };
+        let disk = SimDisk::new();
+        let store = open_with(&disk, options());
         let consumer = store.consumer("reader", ConsumerOptions::default()).unwrap();
-        let acknowledged = marks.last().map_or(0, |&mark| mark as u32);
-        let found: BTreeSet<u32> = rest(&mut consumer.changes().unwrap()).unwrap().into_iter().collect();
-        let first = found.first().copied().unwrap_or(acknowledged);
-        assert!(first <= acknowledged + 3, "E23.3: {name}: {first} after {acknowledged}");
-        assert!(found.iter().copied().eq(first..first + found.len() as u32), "E23.1: {name}: {found:?}");
-    });
+        disk.mark(0);
+        let mut stream = consumer.changes().unwrap();
+        for number in 0..12 {
+            note(&store, number).unwrap();
+            if number % 3 == 1 {
+                assert_eq!(rest(&mut stream).unwrap().last(), Some(&number));
+                consumer.acknowledge(&stream.token()).unwrap();
+                disk.mark(u64::from(number) + 1);
+            }
+            if number % 4 == 2 {
+                store.checkpoint().unwrap();
+            }
+        }
+        drop((store, consumer, stream));
+        every_crash(&disk, 1, |disk, marks, name| {
+            if Log::look(&media(disk)).is_err() {
+                return;
+            }
+            let store = open_with(disk, options());
+            assert!(marks.is_empty() || !store.consumers().is_empty(), "E23.4: {name}");
+            if store.consumers().is_empty() {
+                return;
+            }
+            let consumer = store.consumer("reader", ConsumerOptions::default()).unwrap();
+            let acknowledged = marks.last().map_or(0, |&mark| mark as u32);
+            let found: BTreeSet<u32> = rest(&mut consumer.changes().unwrap()).unwrap().into_iter().collect();
+            let first = found.first().copied().unwrap_or(acknowledged);
+            assert!(first <= acknowledged + 3, "E23.3: {name}: {first} after {acknowledged}");
+            assert!(found.iter().copied().eq(first..first + found.len() as u32), "E23.1: {name}: {found:?}");
+        });
+    }
 }
 
 #[test]
@@ -331,4 +334,47 @@ fn follower_is_woken_by_commits() {
     }
     writes.join().unwrap();
     assert_eq!(numbers, (0..50).collect::<Vec<_>>());
+}
+
+/// E23.2, E23.3: a branch in doubt that checkpoints have carried forward. Copies have all changes that no nested action made; for
+/// those the consumer keeps the first records.
+#[test]
+fn carried_branch_is_delivered_whole() {
+    for (is_nested, rounds) in [(false, 6), (true, 1)] {
+        let disk = SimDisk::new();
+        let options = || Options { carry_forward_bytes: Some(1), checkpoint_when_opened: false, ..common::options() };
+        let store = open_with(&disk, options());
+        let page = store.transact(page_with_zeros).unwrap();
+        let consumer = store.consumer("reader", ConsumerOptions { limit_bytes: 3 << 20 }).unwrap();
+        let mut stream = consumer.changes().unwrap();
+        let first = store.log().current_lsn().next();
+        let mut txn = store.begin();
+        txn.log_record(KIND, &1_u32.to_le_bytes()).unwrap();
+        txn.update(at(page, 0), &Add { amount: 7 }).unwrap();
+        if is_nested {
+            let undo = Undo::logical(&Subtract { page: page.get(), slot: 1, amount: 8 });
+            txn.nested((), |txn| txn.update(at(page, 1), &Add { amount: 8 }).map(|()| ((), undo))).unwrap();
+        }
+        let Vote::Prepared(branch) = txn.prepare(b"branch").unwrap() else { panic!("it has changed something") };
+        drop::<Prepared>(branch);
+        for _ in 0..rounds {
+            (0..100).for_each(|_| drop(store.transact(|txn| txn.log_record(KIND, &[0; 5000]).map(|_| ()))));
+            store.checkpoint().unwrap();
+            note(&store, 0).unwrap();
+            assert!(rest(&mut stream).unwrap().iter().all(|&number| number == 0), "E23.1b");
+            consumer.acknowledge(&stream.token()).unwrap();
+        }
+        assert!(store.log().control().checkpoint.scan_lsn > first, "it was carried forward");
+        assert_eq!(consumer.token().unwrap().needs() <= first, is_nested, "E23.3");
+        drop((store, consumer, stream));
+        let store = open_with(&disk.cut_power(Loss::Everything), options());
+        store.prepared(b"branch").unwrap().commit(Commit::Sync).unwrap();
+        let mut stream = store.consumer("reader", ConsumerOptions::default()).unwrap().changes().unwrap();
+        let mut set = stream.next().unwrap().expect("E23.1b");
+        let mut amounts = Vec::new();
+        while let Some(change) = set.next().unwrap() {
+            amounts.extend(change.operation::<Add>().map(|(_, add)| add.amount));
+        }
+        assert_eq!(amounts, if is_nested { vec![7, 8] } else { vec![7] }, "E23.2");
+    }
 }
