@@ -7,6 +7,7 @@ use std::time::Duration;
 use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_pages::PageId;
 use cedrat_structures::{RawHashTable, register};
+use cedrat_sync::atomic::{AtomicUsize, Ordering};
 use cedrat_sync::{Arc, thread};
 use cedrat_txn::{
     Change, ChangeStream, Commit, Consumer, ConsumerOptions, Error, NoLocks, Options, PageLocks, Prepared, Registry,
@@ -390,6 +391,15 @@ impl Followed {
     }
 }
 
+/// Counts a thread when it has finished, also by a panic.
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
 /// Threads change two tables beside checkpoints, while a consumer follows them; the log is recycled, and what the consumer has not
 /// read then, it reads in the archive.
 #[test]
@@ -403,13 +413,17 @@ fn follower_sees_threads_commit_once() {
         let store = Store::open(media(&SimDisk::new()), options, Registry::new().with(register)).expect("it opens");
         let tables = two_tables(&store);
         let consumer = store.consumer("follower", ConsumerOptions { limit_bytes }).unwrap();
+        let finished = Arc::new(AtomicUsize::new(0));
         let spawn = |thread: u64| {
-            let store = store.clone();
-            thread::spawn(move || work(&store, tables, thread))
+            let (store, finished) = (store.clone(), Arc::clone(&finished));
+            thread::spawn(move || {
+                let _counted = Counted(finished);
+                work(&store, tables, thread)
+            })
         };
         let threads: Vec<_> = (1..4).map(spawn).collect();
         let (mut stream, mut followed) = (consumer.changes().unwrap(), Followed::default());
-        while !threads.iter().all(|thread| thread.is_finished()) {
+        while finished.load(Ordering::SeqCst) < threads.len() {
             followed.follow(&mut stream, &consumer);
             stream.wait(Duration::from_millis(1)).unwrap();
         }
