@@ -72,7 +72,7 @@ struct World {
     limit_bytes: u64,
     stream: Option<ChangeStream>,
     model: Model,
-    acknowledged: Model,
+    confirmed: Model,
     lost: usize,
 }
 
@@ -106,7 +106,7 @@ impl World {
             limit_bytes,
             stream: None,
             model: Model::default(),
-            acknowledged: Model::default(),
+            confirmed: Model::default(),
             lost: 0,
         };
         world.consumer();
@@ -191,13 +191,13 @@ impl World {
         }
     }
 
-    /// Reads all that there is, and sometimes acknowledges in between.
+    /// Reads all that there is, and sometimes confirms in between.
     fn follow(&mut self) {
         let consumer = self.consumer();
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
             None => {
-                self.model = self.acknowledged.clone();
+                self.model = self.confirmed.clone();
                 consumer.changes().unwrap()
             }
         };
@@ -212,12 +212,12 @@ impl World {
                 self.model.apply(change);
             }
             if self.random.below(4) == 0 {
-                consumer.acknowledge(&set.token()).unwrap();
-                self.acknowledged = self.model.clone();
+                consumer.confirm(&set.token()).unwrap();
+                self.confirmed = self.model.clone();
             }
         }
-        consumer.acknowledge(&stream.token()).unwrap();
-        self.acknowledged = self.model.clone();
+        consumer.confirm(&stream.token()).unwrap();
+        self.confirmed = self.model.clone();
         self.stream = Some(stream).filter(|_| self.random.below(3) > 0);
     }
 
@@ -230,7 +230,7 @@ impl World {
             self.decide();
         }
         consumer.restart().unwrap();
-        self.acknowledged = Model { maps: self.content(), newest: self.newest };
+        self.confirmed = Model { maps: self.content(), newest: self.newest };
         (self.stream, self.lost) = (None, self.lost + 1);
     }
 
@@ -250,8 +250,8 @@ impl World {
         if self.stream.is_none() {
             self.follow();
         }
-        assert_eq!(self.acknowledged.maps, self.content(), "E23.1");
-        assert_eq!(self.acknowledged.newest, self.newest, "E23.1");
+        assert_eq!(self.confirmed.maps, self.content(), "E23.1");
+        assert_eq!(self.confirmed.newest, self.newest, "E23.1");
     }
 
     fn reopen(&mut self) {
@@ -290,7 +290,7 @@ impl World {
 }
 
 /// However often the store crashes, the log is recycled, or a consumer lags, the consumer gets each transaction once behind what
-/// it has acknowledged, or an error with its name.
+/// it has confirmed, or an error with its name.
 #[test]
 #[cfg_attr(cedrat_shuttle, ignore = "needs threads of the system")]
 fn stream_applied_to_model_is_store() {
@@ -360,7 +360,7 @@ struct Followed {
 }
 
 impl Followed {
-    /// Reads all that there is, and acknowledges some.
+    /// Reads all that there is, and confirms some.
     fn follow(&mut self, stream: &mut ChangeStream, consumer: &Consumer) {
         let mut read = 0;
         while let Some(mut set) = stream.next().expect("E23.4a: the archive has all") {
@@ -369,7 +369,7 @@ impl Followed {
             }
             read += 1;
             if read % 32 == 0 {
-                consumer.acknowledge(&set.token()).unwrap();
+                consumer.confirm(&set.token()).unwrap();
             }
         }
     }
