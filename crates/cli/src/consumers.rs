@@ -22,7 +22,7 @@ struct Shown {
 #[derive(Debug, Serialize)]
 struct ShownConsumer {
     name: String,
-    /// All commits up to this LSN were acknowledged.
+    /// All commits up to this LSN were confirmed.
     position: u64,
     /// The first LSN that it needs.
     needs: u64,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_pages::PageId;
 use cedrat_structures::{RawHashTable, register};
+use cedrat_sync::atomic::{AtomicUsize, Ordering};
 use cedrat_sync::{Arc, thread};
 use cedrat_txn::{
     Change, ChangeStream, Commit, Consumer, ConsumerOptions, Error, NoLocks, Options, PageLocks, Prepared, Registry,
@@ -71,7 +72,7 @@ struct World {
     limit_bytes: u64,
     stream: Option<ChangeStream>,
     model: Model,
-    acknowledged: Model,
+    confirmed: Model,
     lost: usize,
 }
 
@@ -105,7 +106,7 @@ impl World {
             limit_bytes,
             stream: None,
             model: Model::default(),
-            acknowledged: Model::default(),
+            confirmed: Model::default(),
             lost: 0,
         };
         world.consumer();
@@ -190,13 +191,13 @@ impl World {
         }
     }
 
-    /// Reads all that there is, and sometimes acknowledges in between.
+    /// Reads all that there is, and sometimes confirms in between.
     fn follow(&mut self) {
         let consumer = self.consumer();
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
             None => {
-                self.model = self.acknowledged.clone();
+                self.model = self.confirmed.clone();
                 consumer.changes().unwrap()
             }
         };
@@ -211,12 +212,12 @@ impl World {
                 self.model.apply(change);
             }
             if self.random.below(4) == 0 {
-                consumer.acknowledge(&set.token()).unwrap();
-                self.acknowledged = self.model.clone();
+                consumer.confirm(&set.token()).unwrap();
+                self.confirmed = self.model.clone();
             }
         }
-        consumer.acknowledge(&stream.token()).unwrap();
-        self.acknowledged = self.model.clone();
+        consumer.confirm(&stream.token()).unwrap();
+        self.confirmed = self.model.clone();
         self.stream = Some(stream).filter(|_| self.random.below(3) > 0);
     }
 
@@ -229,7 +230,7 @@ impl World {
             self.decide();
         }
         consumer.restart().unwrap();
-        self.acknowledged = Model { maps: self.content(), newest: self.newest };
+        self.confirmed = Model { maps: self.content(), newest: self.newest };
         (self.stream, self.lost) = (None, self.lost + 1);
     }
 
@@ -249,8 +250,8 @@ impl World {
         if self.stream.is_none() {
             self.follow();
         }
-        assert_eq!(self.acknowledged.maps, self.content(), "E23.1");
-        assert_eq!(self.acknowledged.newest, self.newest, "E23.1");
+        assert_eq!(self.confirmed.maps, self.content(), "E23.1");
+        assert_eq!(self.confirmed.newest, self.newest, "E23.1");
     }
 
     fn reopen(&mut self) {
@@ -289,7 +290,7 @@ impl World {
 }
 
 /// However often the store crashes, the log is recycled, or a consumer lags, the consumer gets each transaction once behind what
-/// it has acknowledged, or an error with its name.
+/// it has confirmed, or an error with its name.
 #[test]
 #[cfg_attr(cedrat_shuttle, ignore = "needs threads of the system")]
 fn stream_applied_to_model_is_store() {
@@ -359,7 +360,7 @@ struct Followed {
 }
 
 impl Followed {
-    /// Reads all that there is, and acknowledges some.
+    /// Reads all that there is, and confirms some.
     fn follow(&mut self, stream: &mut ChangeStream, consumer: &Consumer) {
         let mut read = 0;
         while let Some(mut set) = stream.next().expect("E23.4a: the archive has all") {
@@ -368,7 +369,7 @@ impl Followed {
             }
             read += 1;
             if read % 32 == 0 {
-                consumer.acknowledge(&set.token()).unwrap();
+                consumer.confirm(&set.token()).unwrap();
             }
         }
     }
@@ -390,6 +391,15 @@ impl Followed {
     }
 }
 
+/// Counts a thread when it has finished, also by a panic.
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
 /// Threads change two tables beside checkpoints, while a consumer follows them; the log is recycled, and what the consumer has not
 /// read then, it reads in the archive.
 #[test]
@@ -403,13 +413,17 @@ fn follower_sees_threads_commit_once() {
         let store = Store::open(media(&SimDisk::new()), options, Registry::new().with(register)).expect("it opens");
         let tables = two_tables(&store);
         let consumer = store.consumer("follower", ConsumerOptions { limit_bytes }).unwrap();
+        let finished = Arc::new(AtomicUsize::new(0));
         let spawn = |thread: u64| {
-            let store = store.clone();
-            thread::spawn(move || work(&store, tables, thread))
+            let (store, finished) = (store.clone(), Arc::clone(&finished));
+            thread::spawn(move || {
+                let _counted = Counted(finished);
+                work(&store, tables, thread)
+            })
         };
         let threads: Vec<_> = (1..4).map(spawn).collect();
         let (mut stream, mut followed) = (consumer.changes().unwrap(), Followed::default());
-        while !threads.iter().all(|thread| thread.is_finished()) {
+        while finished.load(Ordering::SeqCst) < threads.len() {
             followed.follow(&mut stream, &consumer);
             stream.wait(Duration::from_millis(1)).unwrap();
         }

@@ -1,6 +1,6 @@
 //! Named consumers of the change stream (E23.4).
 //!
-//! 1. A consumer has a durable position: the token that it has acknowledged last. It lies in a file beside the control file, because
+//! 1. A consumer has a durable position: the token that it has confirmed last. It lies in a file beside the control file, because
 //!    a checkpoint needs it before the first page of an opening is read, and tools read it without an opening.
 //! 2. The log is kept from the first record on that the token needs. A checkpoint passes that on to the control file, as an archive
 //!    does, so that a later opening keeps it, too.
@@ -45,7 +45,7 @@ impl Default for ConsumerOptions {
 pub struct ConsumerStatus {
     /// Its name.
     pub name: String,
-    /// All commits up to this LSN were acknowledged.
+    /// All commits up to this LSN were confirmed.
     pub position: Lsn,
     /// The first LSN that it needs. It lies before the position while transactions are open.
     pub needs: Lsn,
@@ -206,7 +206,7 @@ pub struct Consumer {
 impl Store {
     /// Returns the consumer of this name, which is created if there is none: then it gets the transactions that commit from now on.
     ///
-    /// A consumer reads its [stream](Consumer::changes), and [acknowledges](Consumer::acknowledge) what it has processed. It gets
+    /// A consumer reads its [stream](Consumer::changes), and [confirms](Consumer::confirm) what it has processed. It gets
     /// each transaction at least once, also after a crash, and keeps the log until then: up to a limit, beyond which the archive
     /// serves it, or its stream ends with [`Error::ChangesLost`].
     ///
@@ -254,7 +254,7 @@ impl Consumer {
         &self.name
     }
 
-    /// Returns the token that was acknowledged last.
+    /// Returns the token that was confirmed last.
     ///
     /// # Errors
     /// [`Error::NoSuchConsumer`]: it was dropped.
@@ -271,7 +271,7 @@ impl Consumer {
         ChangeStream::of_consumer(&self.store, &self.token()?, &self.name)
     }
 
-    /// Acknowledges durably all transactions up to a token: they will not be delivered again, and the log is not kept for them. An
+    /// Confirms durably all transactions up to a token: they will not be delivered again, and the log is not kept for them. An
     /// older token than the last one has no effect.
     ///
     /// It writes to the disk once; a consumer may process many transactions before.
@@ -279,7 +279,7 @@ impl Consumer {
     /// # Errors
     /// [`Error::Misuse`] for the token of another store; [`Error::NoSuchConsumer`]; errors of the disk: the position is the old one
     /// or the new one.
-    pub fn acknowledge(&self, token: &StreamToken) -> Result<()> {
+    pub fn confirm(&self, token: &StreamToken) -> Result<()> {
         self.store.inner.alive_here()?;
         self.store.check_token(token)?;
         let known = self.store.inner.consumers.find(&self.name)?;

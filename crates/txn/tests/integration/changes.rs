@@ -178,7 +178,7 @@ fn consumer_keeps_log_from_its_token() {
     note(&store, 2).unwrap();
     let mut stream = consumer.changes().unwrap();
     assert_eq!(rest(&mut stream).unwrap()[50..], [2]);
-    consumer.acknowledge(&stream.token()).unwrap();
+    consumer.confirm(&stream.token()).unwrap();
     for _ in 0..200 {
         store.transact(|txn| txn.log_record(KIND, &[3; 5000])).unwrap();
     }
@@ -194,7 +194,7 @@ fn consumer_keeps_log_from_its_token() {
     let mut stream = consumer.changes().unwrap();
     let numbers = rest(&mut stream).unwrap();
     assert_eq!((numbers.len(), numbers[200]), (201, 1), "E23.3, E23.4");
-    consumer.acknowledge(&stream.token()).unwrap();
+    consumer.confirm(&stream.token()).unwrap();
     assert!(store.consumers()[0].lag_bytes.unwrap() < 10_000);
     assert!(store.drop_consumer("reader").unwrap() && store.consumers().is_empty());
     assert!(matches!(consumer.changes(), Err(Error::NoSuchConsumer { .. })));
@@ -236,7 +236,7 @@ fn released_consumer_reads_archive() {
     let mut stream = consumer.changes().unwrap();
     note(&store, 1).unwrap();
     assert_eq!(rest(&mut stream).unwrap(), [1]);
-    consumer.acknowledge(&stream.token()).unwrap();
+    consumer.confirm(&stream.token()).unwrap();
     for number in 2..5 {
         recycle_log(&store);
         note(&store, number).unwrap();
@@ -248,22 +248,22 @@ fn released_consumer_reads_archive() {
         in_time += u32::from(set.committed_before().is_some());
         numbers.extend(noted(&mut set));
         let token = set.token();
-        consumer.acknowledge(&token).unwrap();
+        consumer.confirm(&token).unwrap();
     }
     numbers.retain(|&number| number != 0);
     assert_eq!(numbers, [2, 3, 4], "E23.4a");
     assert!(in_time > 4000, "most were read from the archive: {in_time}");
     note(&store, 5).unwrap();
     assert_eq!(rest(&mut stream).unwrap(), [5]);
-    consumer.acknowledge(&stream.token()).unwrap();
+    consumer.confirm(&stream.token()).unwrap();
     assert!(!store.consumers()[0].lacks_log && store.consumers()[0].released_bytes.is_none(), "it keeps the log again");
     let all = rest(&mut store.changes(Lsn::ZERO).unwrap()).unwrap();
     assert_eq!(all.len(), 5 + 6000, "the archive has all");
 }
 
-/// E23.3: whatever token of a stream is acknowledged, and wherever a crash comes, no commit is missing or twice behind it.
+/// E23.3: whatever token of a stream is confirmed, and wherever a crash comes, no commit is missing or twice behind it.
 #[test]
-fn acknowledged_token_survives_every_crash() {
+fn confirmed_token_survives_every_crash() {
     for partitions in [1, 3] {
         let options = || Options { partitions, ..common::options() };
         let disk = SimDisk::new();
@@ -275,7 +275,7 @@ fn acknowledged_token_survives_every_crash() {
             note(&store, number).unwrap();
             if number % 3 == 1 {
                 assert_eq!(rest(&mut stream).unwrap().last(), Some(&number));
-                consumer.acknowledge(&stream.token()).unwrap();
+                consumer.confirm(&stream.token()).unwrap();
                 disk.mark(u64::from(number) + 1);
             }
             if number % 4 == 2 {
@@ -293,10 +293,10 @@ fn acknowledged_token_survives_every_crash() {
                 return;
             }
             let consumer = store.consumer("reader", ConsumerOptions::default()).unwrap();
-            let acknowledged = marks.last().map_or(0, |&mark| mark as u32);
+            let confirmed = marks.last().map_or(0, |&mark| mark as u32);
             let found: BTreeSet<u32> = rest(&mut consumer.changes().unwrap()).unwrap().into_iter().collect();
-            let first = found.first().copied().unwrap_or(acknowledged);
-            assert!(first <= acknowledged + 3, "E23.3: {name}: {first} after {acknowledged}");
+            let first = found.first().copied().unwrap_or(confirmed);
+            assert!(first <= confirmed + 3, "E23.3: {name}: {first} after {confirmed}");
             assert!(found.iter().copied().eq(first..first + found.len() as u32), "E23.1: {name}: {found:?}");
         });
     }
@@ -362,7 +362,7 @@ fn carried_branch_is_delivered_whole() {
             store.checkpoint().unwrap();
             note(&store, 0).unwrap();
             assert!(rest(&mut stream).unwrap().iter().all(|&number| number == 0), "E23.1b");
-            consumer.acknowledge(&stream.token()).unwrap();
+            consumer.confirm(&stream.token()).unwrap();
         }
         assert!(store.log().control().checkpoint.scan_lsn > first, "it was carried forward");
         assert_eq!(consumer.token().unwrap().needs() <= first, is_nested, "E23.3");
