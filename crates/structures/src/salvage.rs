@@ -389,3 +389,91 @@ pub fn lost_of_chain(pages: Pages<'_>, mut linked: Vec<u64>, what: &'static str,
 fn ends_of(pages: Pages<'_>, root: PageId, kind: LayoutKind) -> Option<Ends> {
     ends::read(&pages(root)?.page_ref(), kind).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use cedrat_pages::Slot;
+    use cedrat_pages::layout::SlottedMut;
+    use cedrat_wal::Lsn;
+
+    use super::*;
+
+    const ROOT: PageId = PageId::new(7);
+
+    /// A page of nodes that each name the next one; the elements are the numbers of the slots.
+    fn nodes(page: u64, next: &[(u64, u16)]) -> PageBuf {
+        let mut buffer = PageBuf::new(PageId::new(page));
+        buffer.change(Lsn::new(1), |page| {
+            let mut slotted = SlottedMut::format(page);
+            for (slot, (page, next)) in (0..).zip(next) {
+                let record = [&page.to_le_bytes()[..], &next.to_le_bytes(), &[slot as u8]].concat();
+                slotted.insert(Slot(slot), &record).expect("there is room");
+            }
+        });
+        buffer
+    }
+
+    fn root_of_list(first: u64) -> PageBuf {
+        let mut buffer = PageBuf::new(ROOT);
+        buffer.change(Lsn::new(1), |page| {
+            page.format(kinds::LIST_ROOT);
+            page.put_u64(0, first).expect("it is in the body");
+        });
+        buffer
+    }
+
+    fn read(pages: &[PageBuf]) -> (Vec<u8>, Walked) {
+        let find = |id: PageId| pages.iter().find(|page| page.page_ref().id() == id).cloned();
+        let mut elements = Vec::new();
+        let walked = list(&find, ROOT, &mut |element| elements.extend_from_slice(element));
+        (elements, walked)
+    }
+
+    #[test]
+    fn list_is_read_to_lost_page() {
+        let whole = [root_of_list(10), nodes(10, &[(10, 1), (11, 0)]), nodes(11, &[(0, 0)])];
+        let (elements, walked) = read(&whole);
+        assert_eq!((elements, walked.elements, walked.lost.len()), (vec![0, 1, 0], 3, 0));
+        let (elements, walked) = read(&whole[..2]);
+        assert_eq!(elements, [0, 1]);
+        assert_eq!(walked.lost.iter().map(|lost| lost.page.get()).collect::<Vec<_>>(), [11]);
+        let (elements, walked) = read(&whole[1..]);
+        assert_eq!((elements.len(), walked.lost[0].page), (0, ROOT));
+    }
+
+    #[test]
+    fn walk_along_cycle_ends() {
+        for len in 1..20 {
+            let next: Vec<(u64, u16)> = (0..len).map(|slot| (10, (slot + 1) % len)).collect();
+            let (elements, walked) = read(&[root_of_list(10), nodes(10, &next)]);
+            assert!(
+                elements.len() >= usize::from(len) && elements.len() <= 4 * usize::from(len),
+                "{len}: {elements:?}"
+            );
+            assert_eq!(walked.lost[0].what, "elements of the list behind a cycle");
+        }
+        // A page-oriented list whose pages lead back is read once.
+        let mut root = PageBuf::new(ROOT);
+        root.change(Lsn::new(1), |page| {
+            page.format(kinds::PAGE_LIST_ROOT);
+            page.put_u64(0, 10).and_then(|()| page.put_u64(16, 10)).expect("they are in the body");
+        });
+        let mut cycle = PageBuf::new(PageId::new(10));
+        cycle.change(Lsn::new(1), |page| {
+            page.format(kinds::SEQUENCE);
+            let links = sequence::Links { next: 10, previous: 10 };
+            page.edit(0..cedrat_pages::BODY_LEN, |body| sequence::format(body, ROOT.get(), links)).expect("a body");
+        });
+        let pages = [root, cycle];
+        let find = |id: PageId| pages.iter().find(|page| page.page_ref().id() == id).cloned();
+        assert_eq!(page_list(&find, ROOT, &Claims::new(), &mut |_| {}).pages, 1);
+    }
+
+    #[test]
+    fn lost_elements_are_estimated() {
+        let lost = LostPage { page: ROOT, what: "test" };
+        let walked = Walked { elements: 100, pages: 10, lost: vec![lost; 3] };
+        assert_eq!(walked.lost_elements(), 30);
+        assert_eq!(Walked::default().lost_elements(), 0);
+    }
+}
