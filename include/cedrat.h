@@ -142,7 +142,8 @@ typedef struct cedrat_options {
   const char *archive;             /* directory of the archive of the store's log, from which cedrat_restore restores; null: none.
                                     * Plain stores are CEDRAT_MISUSE in a store with an archive (docs/use/backup.md) */
   const char *backup;              /* directory of a backup of the store, which the archive continues: damaged pages are rebuilt from
-                                    * it; null: pages are rebuilt if the archive has all of their records; not without an archive */
+                                    * both; null: pages are rebuilt if the archive has all of their records. Without archive, it is
+                                    * CEDRAT_OPTIONS */
   uint64_t reserved[4];            /* zero */
 } cedrat_options;
 
@@ -253,7 +254,7 @@ typedef struct cedrat_backup_report {
 typedef struct cedrat_scrub_report {
   uint64_t pages;       /* in use, which were read */
   uint64_t log_records; /* of the log, which were read */
-  uint64_t rebuilt;     /* damaged pages that were rebuilt meanwhile */
+  uint64_t rebuilt;     /* damaged pages that were rebuilt during the scrub, also by other threads */
   uint64_t damaged;     /* damaged pages that could not be rebuilt */
   uint64_t reserved[4];
 } cedrat_scrub_report;
@@ -280,7 +281,7 @@ typedef struct cedrat_statistics {
   uint64_t refused_threads;             /* threads that the system has refused to the opening: the store works without them,
                                          * and transactions do their work */
   uint64_t archive_waits_since_ms;      /* time since when the store waits for the disk of its archive, in milliseconds since 1970
-                                         * (UTC); 0: it does not. A time long ago: the disk does not answer */
+                                         * (UTC); 0: it does not wait. If that is long ago, the disk does not answer */
   uint64_t reserved[5];
 } cedrat_statistics;
 
@@ -351,18 +352,20 @@ cedrat_status cedrat_backup(cedrat_store *store, const char *directory, const ce
  * the message names the file. */
 cedrat_status cedrat_archive_extend(cedrat_store *store, uint64_t *lsn);
 
-/* Reads all pages in use and the log, and verifies them, while transactions run; at most so many bytes of pages in a second, 0: as many as
- * possible. A damaged page is rebuilt from the archive, or written again if it is in memory. report may be null.
+/* Reads and verifies all pages in use, then the log, while transactions run. bytes_per_second_max limits the rate for pages; 0: no limit. A
+ * damaged page is rebuilt from the archive, or written again if it is in memory. report may be null.
  *
- * Errors: CEDRAT_DAMAGED: a page could not be rebuilt, and the message names file and offset of the first one, with the reason; report is
- * written. Or the log is damaged. CEDRAT_MISUSE: the store is volatile. CEDRAT_STOPPED, CEDRAT_IO. */
+ * Errors: CEDRAT_DAMAGED: pages could not be rebuilt: the message names file and offset of the first one, with the reason, and report is
+ * written; or the log is damaged. CEDRAT_MISUSE: the store is volatile. CEDRAT_STOPPED, CEDRAT_IO. */
 cedrat_status cedrat_scrub(cedrat_store *store, uint64_t bytes_per_second_max, cedrat_scrub_report *report);
-/* Lets the archive forget what restores of a backup, and of younger ones, do not need: older backups are not restored with it any more. If
+
+/* Lets the archive forget the log that neither this backup nor a younger one needs: older backups are not restored with it any more. If
  * first_lsn is not null, *first_lsn becomes the first LSN that the archive keeps. The archive is read before that, while transactions run.
  *
- * Errors: CEDRAT_MISUSE: the store was opened without an archive; the archive does not reach the backup any more, or does not have its end
- * yet; or the backup is of another store or history. CEDRAT_UNKNOWN: the backup is missing. CEDRAT_IN_USE: it is an open store.
- * CEDRAT_IO, CEDRAT_DAMAGED, CEDRAT_STOPPED: the archive has its old beginning or the new one, and the message names the file. */
+ * Errors: CEDRAT_MISUSE: the store was opened without an archive, or is volatile; the archive does not reach the backup any more, or does
+ * not have its end yet; or the backup is of another store or history. CEDRAT_UNKNOWN: the backup is missing. CEDRAT_IN_USE: it is an open
+ * store. CEDRAT_DAMAGED: backup or archive is damaged, and nothing is forgotten. CEDRAT_IO: the archive has its old beginning or the new
+ * one, and the message names the file. CEDRAT_STOPPED. */
 cedrat_status cedrat_archive_forget(cedrat_store *store, const char *backup, uint64_t *first_lsn);
 
 /* Restores a backup to a directory that is empty, or is created: to its end if archive is null, else to the moment that options name, or

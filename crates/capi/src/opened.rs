@@ -67,7 +67,10 @@ impl Opened {
     ) -> Result<Arc<Opened>> {
         let mut options = choices.to_options()?;
         if backup.is_some() && archive.is_none() {
-            return Err(Failure::new(Status::Options, "backup: pages are rebuilt from a backup and an archive"));
+            return Err(Failure::new(
+                Status::Options,
+                "backup: pages are rebuilt from a backup and an archive; set archive, too",
+            ));
         }
         if let Some(archive) = archive {
             options = front::archived_in(archive, options);

@@ -1,4 +1,4 @@
-//! `cedrat completions` and `cedrat man`: what shells and manuals know of the command, from its own definition.
+//! `cedrat completions` and `cedrat man`: completions for shells and manual pages, from the definition of the command.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! `cedrat page`: one page, whole or damaged, in words.
+//! `cedrat page`: one page, whole or damaged, as text.
 
 use cedrat::media::RealDisk;
 use cedrat::pages::{LayoutKind, PAGE_LEN, PageId, PageRef};
@@ -45,7 +45,7 @@ struct Shown {
     layout_word: u64,
     /// None if the store could not be walked.
     owner: Option<String>,
-    /// Why it could not be walked, or is not whole.
+    /// The reasons why it could not be walked, or is not whole.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     problems: Vec<String>,
     /// The LSN that recovery leaves, if that is another one.

@@ -26,7 +26,7 @@ const UNREACHED_MAX: usize = 100;
 /// The use of a store's files.
 #[derive(Debug, Default, Serialize)]
 struct Report {
-    /// Whether each page could be attributed, and no structure has a problem.
+    /// Whether all could be read, and no structure has a problem. Unreached pages are none.
     ok: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     problems: Vec<String>,

@@ -1,4 +1,4 @@
-//! A page as it lies in the files of a store, whole or damaged: for tools.
+//! A page as it is in the files of a store, whole or damaged: for tools.
 
 use cedrat_media::{AlignedBuf, Media, OpenMode, read_exact_at};
 
@@ -9,7 +9,7 @@ use crate::page::{Damaged, PAGE_LEN, PageId, verify};
 use crate::view::PageBuf;
 use crate::written::WrittenBits;
 
-/// A page as it lies in the page file. Recovery may change it.
+/// A page as it is in the page file. Recovery may change it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct PageAtHome {

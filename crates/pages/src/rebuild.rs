@@ -24,13 +24,13 @@ const REMEMBERED_MAX: usize = 1000;
 /// The number of pages that a scrub reads at a time.
 const PAGES_AT_ONCE: u64 = 256;
 
-/// Makes pages from what the store has besides their home.
+/// The source from which damaged pages are rebuilt.
 pub trait Rebuild: Send + Sync {
-    /// Returns a page with all changes of it that are in the durable log, or the reason why it cannot. It is called while
-    /// the page is latched, and uses no page of the pool.
+    /// Returns a page with all changes of it that are in the durable log. The page is latched during the call, which uses no page
+    /// of the pool.
     ///
     /// # Errors
-    /// The reason, for people.
+    /// The reason why it cannot be rebuilt, as text.
     fn rebuild(&self, page: PageId) -> Result<PageBuf, String>;
 }
 
@@ -63,7 +63,7 @@ impl fmt::Debug for Rebuilding {
 }
 
 impl Pool {
-    /// Sets what rebuilds damaged pages from now on.
+    /// Sets the source from which damaged pages are rebuilt from now on.
     pub fn rebuild_with(&self, source: Arc<dyn Rebuild>) {
         self.rebuilding.lock().source = Some(source);
     }
@@ -73,7 +73,7 @@ impl Pool {
         self.rebuilding.lock().newest.iter().cloned().collect()
     }
 
-    /// Whether the page was rebuilt since the pool was opened: it may have had changes earlier than they would have been flushed.
+    /// Whether the page was rebuilt since the pool was opened: it may have changes that have not been flushed to it yet.
     pub fn was_rebuilt(&self, page: PageId) -> bool {
         self.rebuilding.lock().pages.contains(&page)
     }

@@ -37,10 +37,11 @@ pub struct ArchiveStatus {
     pub up_to: Lsn,
     /// The failure of the last attempt to extend it, if it failed. Attempts go on, unless a call of the archive's medium has panicked.
     pub failure: Option<String>,
-    /// The records up to this LSN are indexed, by which damaged pages are rebuilt. The archiver thread indexes the others, or else the
-    /// reader of a damaged page.
+    /// The records up to this LSN are in the index by which damaged pages are rebuilt. The archiver thread indexes the others, or
+    /// else the reader of a damaged page.
     pub indexed_up_to: Lsn,
-    /// The reason why damaged pages could not be rebuilt, when the archiver thread prepared that the last time.
+    /// The failure of the archiver thread when it last extended that index, or checked the backup: damaged pages may not be
+    /// rebuilt.
     pub rebuild_failure: Option<String>,
     /// The time since when an attempt to extend it runs, or is awaited by a checkpoint; `None` if there is none. A time long ago means
     /// that the disk of the archive does not answer.
@@ -53,14 +54,14 @@ impl ArchiveStatus {
     }
 }
 
-/// The first thing that an archive keeps.
+/// The point before which an archive forgets everything.
 #[derive(Clone, Copy, Debug)]
 pub enum ForgetBefore<'a> {
     /// The log that restores of this backup, which is only read, and of younger ones need.
     Backup(&'a Arc<dyn Media>),
     /// The record with this LSN. Backups that need older ones are not restored with the archive any more.
     Lsn(Lsn),
-    /// The last moment up to this time, as that of an LSN.
+    /// The LSN of the last moment up to this time.
     Time(SystemTime),
 }
 

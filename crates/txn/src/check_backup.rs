@@ -1,7 +1,7 @@
 //! The check of each byte of a backup (Lemon §3.4; E18.14).
 //!
-//! A backup to which no opening has written is checked byte by byte: pages, free ones too, heaps, log, and what lies between them. Of
-//! one that was opened since, only the log is: its pages and heaps are checked as the store that it is ([`Store::check`]).
+//! A backup to which no opening has written is checked byte by byte: pages, free ones too, heaps, log, and what lies between
+//! them. If it was opened since, only its log is: its pages and heaps are checked as those of a store ([`Store::check`]).
 //!
 //! [`Store::check`]: crate::Store::check
 
@@ -18,11 +18,12 @@ use crate::restore;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct BackupCheck {
-    /// Each damage that was found, with file and offset.
+    /// The damage that was found, with file and offset: each damaged page, and the first damage of each other file; a hundred at
+    /// most.
     pub problems: Vec<Error>,
     /// The LSN at which the backup ends.
     pub up_to: Lsn,
-    /// Whether an opening has written to it since it was made: then not each byte was checked.
+    /// Whether an opening has written to it since it was made: then only its log was checked.
     pub was_opened: bool,
     /// The number of pages that were checked.
     pub pages: u64,

@@ -84,8 +84,8 @@ pub enum Error {
     },
     /// A damaged page cannot be rebuilt: the archive does not have all of its records. Open the store with a backup.
     #[error(
-        "page {page} cannot be rebuilt: the archive begins at LSN {}, and no backup is there to begin with; open the store with \
-         Options::backup", .archived_from.get()
+        "page {page} cannot be rebuilt: the archive begins at LSN {}, after the first records of the page, and the store was opened \
+         without a backup; open it with Options::backup", .archived_from.get()
     )]
     NoImage {
         /// The page.
@@ -93,19 +93,19 @@ pub enum Error {
         /// The first LSN of the archive.
         archived_from: Lsn,
     },
-    /// A call of the archive's medium has panicked while the archive was extended: it is not extended any more. The store goes on until
-    /// its log is full.
+    /// A call of the archive's [`Media`](cedrat_media::Media) has panicked while the archive was extended: it is not extended any
+    /// more. The store goes on until its log is full.
     #[error("the medium of the archive panicked: {message}; open the store again to extend the archive")]
     ArchivePanicked {
         /// The message of the panic.
         message: String,
     },
-    /// A change stream needs records that neither the log nor an archive has any more. Read what the changes have led to from the
-    /// store itself, and begin a new stream; a consumer [restarts](crate::Consumer::restart). A consumer with a higher limit, or an
-    /// archive, keeps more.
+    /// A change stream needs records that neither the log nor an archive has any more. Read the present state from the store itself,
+    /// and begin a new stream; a consumer [restarts](crate::Consumer::restart). A consumer with a higher limit, or an archive, keeps
+    /// more.
     #[error(
-        "{} needs the log from LSN {from} on, and it is kept from LSN {kept_from} on: the changes between are lost; begin again at \
-         the present state, and raise the limit of the consumer, or open the store with an archive",
+        "{} needs the log from LSN {from} on, and it is kept from LSN {kept_from} on: the changes between are lost; begin a new \
+         stream at the present position, and raise the limit of the consumer, or open the store with an archive",
         consumer.as_ref().map_or_else(|| "the change stream".into(), |name| format!("consumer \"{name}\" of the change stream"))
     )]
     ChangesLost {

@@ -11,7 +11,7 @@
 //! | change several pages as one | [`Txn::nested`], [`Txn::isolated`], [`Txn::ordered`] |
 //! | change records that you keep in memory, and pages later | [`object_cache`] |
 //! | commit together with other stores | [`Txn::prepare`], [`Store::in_doubt`] |
-//! | follow what has committed | [`Store::changes`], [`Store::consumer`] |
+//! | follow committed transactions | [`Store::changes`], [`Store::consumer`] |
 //! | isolate transactions | [`LockManager`]: [`PageLocks`], [`NoLocks`], or your own |
 //!
 //! The path of a record through these modules is in `docs/inside/walk.md`, recovery in `docs/inside/recovery.md`.

@@ -71,8 +71,8 @@ pub struct Options {
     /// Maximum time for which a checkpoint waits for the disk of the archive, if the store has [threads](Options::background). After
     /// that it goes on without, and a full log refuses transactions with that reason, until the disk answers.
     pub archive_wait_max: Duration,
-    /// The bytes of archived log of which a file of the archive's index is made, by which damaged pages are rebuilt. Until then the
-    /// index is in memory, and takes at most a quarter of that.
+    /// The number of bytes of archived log after which a file of the archive's index is written; damaged pages are rebuilt by
+    /// that index. Until then its entries are in memory, and take at most a quarter of that.
     pub archive_run_bytes: u64,
     /// The directory of a [backup](crate::Store::backup) of the store, which the archive continues: damaged pages are rebuilt
     /// from it. The newer it is, the less of the archive is read. `None`: pages are rebuilt if the archive has all of their records.

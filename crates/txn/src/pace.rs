@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use cedrat_sync::{Condvar, Mutex};
 
-/// Maximum time until a waiting reader looks whether it is to end.
+/// Maximum time until a waiting reader checks whether it is to end.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
 /// The rate of a reader since it began.
 #[derive(Debug)]
 pub(crate) struct Pace {
     pub(crate) began: Instant,
-    /// 0: as many as possible.
+    /// 0: no limit.
     bytes_per_second_max: u64,
     /// Whether the reader is to end.
     is_ended: Mutex<bool>,
@@ -33,7 +33,7 @@ impl Pace {
         *self.is_ended.lock()
     }
 
-    /// Waits until so many bytes in total are not too fast. Returns `false` if the reader is to end, or `is_stopped`.
+    /// Waits until the rate allows this number of bytes in total. Returns `false` if the reader is to end, or `is_stopped`.
     pub(crate) fn wait(&self, bytes: u64, is_stopped: impl Fn() -> bool) -> bool {
         let due = match self.bytes_per_second_max {
             0 => Duration::ZERO,

@@ -13,7 +13,7 @@ use crate::table::Entry;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pins {
-    /// The scan point of the last checkpoint: log before it is released, unless a backup or the archive needs it.
+    /// The scan point of the last checkpoint: log before it is released, unless a backup, the archive or a consumer needs it.
     pub scan_lsn: Lsn,
     /// The redo point of the last checkpoint.
     pub redo_lsn: Lsn,
@@ -75,8 +75,9 @@ pub enum PinHolder {
 impl Store {
     /// Returns what holds the log, oldest first: the holder to look at when the log is nearly full.
     ///
-    /// Open and prepared transactions are all there; of pages, deferred changes, outcomes and heaps only the oldest. Transactions
-    /// may run meanwhile: each holder held the log at some moment of the call.
+    /// All open and prepared transactions are listed; of pages, deferred changes, outcomes and heaps only the oldest. Consumers of
+    /// the change stream are listed by [`consumers`](Store::consumers). Transactions may run meanwhile: each holder held the log at
+    /// some moment of the call.
     ///
     /// # Errors
     /// The store stopped.
@@ -127,7 +128,7 @@ impl Inner {
         found.extend(
             archive.map(|status| (status.up_to.next(), PinHolder::Archive { failure: status.failure.clone() })),
         );
-        // A heap without changes since its checkpoint, for example, needs no record.
+        // A heap without changes since its checkpoint needs no record.
         found.retain(|&(lsn, _)| lsn <= newest);
         found.into_iter().map(|(lsn, holder)| self.pin(lsn, holder)).collect()
     }

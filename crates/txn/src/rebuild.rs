@@ -26,9 +26,9 @@ use crate::store::Inner;
 enum Key {
     /// It changes the page.
     Page(PageId),
-    /// It changes the page from whatever it was.
+    /// It formats the page: it changes the page whatever that was before.
     Formats(PageId),
-    /// It tells which changes of the transaction count.
+    /// It decides which changes of the transaction count.
     Transaction(TxnId),
     /// It changes the page if its transaction commits.
     CommittedOnly(PageId),
@@ -149,7 +149,7 @@ impl Rebuilder {
         }
     }
 
-    /// Returns a page with all of its changes that are archived.
+    /// Rebuilds a page, with all of its changes that are archived.
     pub(crate) fn rebuild(&self, inner: &Inner, archived: &ArchivedLog, page: PageId) -> Result<PageBuf> {
         self.backup.as_ref().map_or(Ok(()), |backup| backup.check(archived))?;
         self.with_index(inner, archived, |index| {

@@ -1,7 +1,7 @@
 //! Scrubbing: all pages in use are read at home and verified, before they are needed, and rebuilt if they are damaged.
 //!
-//! After Graefe and Kuno, "Self-diagnosing and self-healing indexes" (DBTest 2012): damage that is not read stays unnoticed until the
-//! backup that would mend it is gone.
+//! After Graefe and Kuno, "Self-diagnosing and self-healing indexes" (DBTest 2012): damage of a page that is not read stays
+//! unnoticed until the backup from which it could be repaired is gone.
 
 use std::ops::ControlFlow;
 
@@ -19,7 +19,7 @@ const PIECE_PAGES: usize = 256;
 /// Options of a scrub.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScrubOptions {
-    /// The number of bytes of pages that are read in a second at most; 0: as many as possible.
+    /// The maximum number of bytes of pages that are read in a second; 0: no limit.
     pub bytes_per_second_max: u64,
 }
 
@@ -27,9 +27,9 @@ pub struct ScrubOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScrubProgress {
-    /// The number of pages that have been read.
+    /// The number of pages in use that have been read.
     pub pages: u64,
-    /// The number of pages up to the last one that has been read, in use or not; those of the file are [`of`](ScrubProgress::of).
+    /// The number of pages of the file, in use or not, up to the last one that has been read, of [`of`](ScrubProgress::of).
     pub up_to: u64,
     /// The number of pages of the page file.
     pub of: u64,
@@ -54,7 +54,7 @@ pub struct ScrubReport {
 impl Store {
     /// Reads all pages in use at home and the log, and verifies them, while transactions run. A damaged page is rebuilt from the
     /// archive ([`Options::archive`](crate::Options)), or written home again if it is in memory. `observe` is called after each
-    /// megabyte: it may wait, so as to limit the rate, and end the scrub.
+    /// megabyte at most: it may wait, so as to limit the rate, and end the scrub.
     ///
     /// # Errors
     /// Damage of the log. The store stopped. Pages that could not be rebuilt are in the report.
@@ -96,7 +96,7 @@ impl Store {
         Ok(report)
     }
 
-    /// Reads all records of the log, and returns their number. What is recycled meanwhile need not be sound.
+    /// Reads all records of the log, and returns their number. Log that is recycled meanwhile is not checked.
     fn scrub_log(&self) -> Result<u64> {
         let mut records = 0;
         let mut scan = self.log().scan(Lsn::ZERO)?;

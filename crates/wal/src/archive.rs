@@ -46,7 +46,7 @@ pub struct LogArchive {
     pub(crate) moments: Moments,
     /// By partition and sequence number.
     pub(crate) segments: BTreeMap<(PartitionId, u64), Arc<Slot>>,
-    /// The numbers of the segment files that are forgotten, and may be there.
+    /// The numbers of segment files that are forgotten, and may not be removed yet.
     pub(crate) forgotten: BTreeSet<u32>,
     /// The number of the next segment file.
     next: u32,
@@ -132,7 +132,7 @@ impl LogArchive {
         let next = forgotten.last().map_or(next, |number| next.max(number + 1));
         let mut archive =
             LogArchive { to: Arc::clone(to), file, control, moments, segments, forgotten, next, _lock: (lock, None) };
-        // Forgotten files that are left are in the way of nothing.
+        // Forgotten files that are left do no harm.
         let _ = archive.remove_forgotten();
         Ok((archive, reader))
     }

@@ -1,7 +1,8 @@
 //! The check of each byte of a copied log, and of each record of an archive (Lemon §3.4; E18.14).
 //!
-//! A [copy](crate::LogCopy) has zeros wherever it has no block and no header. As long as no opening has written to it, each of its bytes
-//! is known: those of blocks by their checksums, and all others by this. Its two control slots are the same.
+//! A [copy](crate::LogCopy) has zeros wherever it has no block and no header. As long as no opening has written to it, each of
+//! its bytes can be checked: those of blocks by their checksums, and all others because they are zero. Its two control slots
+//! are the same.
 
 use cedrat_media::{AlignedBuf, OpenMode, read_exact_at};
 use cedrat_sync::planted;
@@ -128,7 +129,7 @@ impl Found {
         }
         let len = media.len(file).map_err(io)?;
         if len != slot.len() {
-            let what = "the length of a copied log segment is another one than in its header";
+            let what = "the length of a copied log segment differs from the one in its header";
             return Err(LogError::damaged(media.path(file), len.min(slot.len()), what));
         }
         Ok(())

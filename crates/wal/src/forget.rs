@@ -1,8 +1,8 @@
-//! The beginning of an archive that is forgotten: the retention of backups (Lemon §3.4; E18.13).
+//! Retention: an archive forgets its beginning, on request (Lemon §3.4; E18.13).
 //!
 //! 1. The archive keeps every record from an LSN on, and the moments from there on.
-//! 2. A new file of moments is written first, then the control file, which names it and the new beginning. What lies before is removed
-//!    at last. A crash, or a failure, leaves the archive with its old beginning or with its new one.
+//! 2. A new file of moments is written first, then the control file, which names it and the new beginning. Last, the files
+//!    before that are removed. A crash, or a failure, leaves the archive with its old beginning or with its new one.
 //! 3. Files that are left are removed by the next call, or by the next opening.
 //! 4. The control file forgets the epochs, and their dead numbers, before the new beginning.
 
@@ -15,7 +15,7 @@ use crate::open::Found;
 use crate::segment::{Geometry, LOG_DIRECTORY, file_number};
 use crate::{LogError, LogOffset, Lsn, PartitionId};
 
-/// The place in an archive up to which it may forget everything.
+/// A position in an archive before which it may forget everything.
 #[derive(Clone, Debug)]
 pub struct ArchivePoint {
     /// The first LSN to keep.
@@ -71,7 +71,7 @@ impl FoundArchive {
     }
 }
 
-/// Returns the beginning of the newest segment of an archive with this end. A log that extends it has to have these blocks.
+/// Returns the beginning of the newest segment of an archive with this end. A log that extends it must have these blocks.
 pub(crate) fn newest_segment(geometry: Geometry, end: LogOffset) -> LogOffset {
     if planted!("newest_blocks_forgotten") {
         return end;

@@ -112,7 +112,7 @@ impl Moments {
     }
 
     /// Opens the file of an archive with this number, whose moments end at an offset, and returns all of them, too. What follows is an
-    /// interrupted append, which the next one writes over.
+    /// interrupted append, which the next one overwrites.
     pub(crate) fn open(
         media: &dyn Media,
         number: u32,
@@ -144,8 +144,8 @@ impl Moments {
         Ok((moments, list))
     }
 
-    /// Writes moments to a new file with this number, durably, as the archive has them from an LSN on: the last one before it tells
-    /// which description its successors do not repeat.
+    /// Writes moments to a new file with this number, durably, as the archive has them from an LSN on: the last one before it has
+    /// the description that its successors do not repeat.
     pub(crate) fn write_from(
         media: &dyn Media,
         number: u32,

@@ -18,9 +18,9 @@ pub struct SegmentUse {
     pub partition: Option<PartitionId>,
     /// Bytes of the header.
     pub header: u64,
-    /// Bytes of blocks before the scan point. Recovery does not read them.
+    /// Bytes of blocks that nothing needs any more. They are recycled with their segment.
     pub released: u64,
-    /// Bytes of blocks between the scan point and the redo point. Open or prepared transactions and heaps need them.
+    /// Bytes of blocks before the redo point that are kept: for open or prepared transactions, heaps, the archive or consumers.
     pub before_redo: u64,
     /// Bytes of blocks from the redo point on.
     pub redo: u64,

@@ -28,10 +28,11 @@ pub(crate) enum OfBackup {
 
 /// Check each byte of a backup, and that it opens, without changing it.
 ///
-/// With --archive it is restored to the end of the archive in a temporary folder as well, and that store is
-/// checked like the backup. Of a backup that was opened since it was made, only what is in use is checked.
+/// With --archive, the records of the archive are checked, too, and the store that backup and archive restore, with
+/// temporary files. If a backup was opened since it was made, only what is in use is checked.
 ///
-/// Exit code 0 if there are no problems; otherwise 1, with file and offset of each.
+/// Exit code 0 if there are no problems; otherwise 1, with file and offset of each damaged page, and of the first
+/// damage of each other file.
 #[derive(Debug, Args)]
 pub(crate) struct BackupVerify {
     /// The folder of the backup
@@ -103,10 +104,10 @@ pub(crate) struct Restore {
     pub(crate) json: bool,
 }
 
-/// Read all pages of a store that no program has open, and rebuild damaged ones.
+/// Read all pages and the log of a store that no program has open, and rebuild damaged pages.
 ///
 /// The store is recovered first. A damaged page is rebuilt from the archive, and from a backup if the archive does not have all
-/// of its records. A program that has the store open does the same itself, while transactions run: `Store::scrub`.
+/// of its records. A program that has the store open calls `Store::scrub`, while transactions run.
 ///
 /// Exit code 0 if all pages are sound in the end; otherwise 1, with file and offset of each that is not.
 #[derive(Debug, Args)]
@@ -123,7 +124,7 @@ pub(crate) struct Scrub {
     #[arg(long, value_name = "DIR", requires = "archive")]
     pub(crate) backup: Option<PathBuf>,
 
-    /// The number of bytes that are read in a second at most
+    /// Maximum number of bytes of pages to read in a second [default: no limit]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rate: Option<u64>,
 
@@ -132,10 +133,10 @@ pub(crate) struct Scrub {
     pub(crate) json: bool,
 }
 
-/// Print which records and which moments an archive has, or let it forget the oldest.
+/// Print the LSNs and moments of an archive, or let it forget the oldest ones.
 ///
-/// An archive grows until it forgets what its backups do not need any more. No store may have it open
-/// meanwhile: a program lets its own archive forget with `Store::forget_archive`, `cedrat_archive_forget`.
+/// An archive grows until it forgets what its backups do not need any more. To forget, no program may have the
+/// archive open: a program calls `Store::forget_archive` or `cedrat_archive_forget` for its own.
 ///
 /// Exit code 0 if its control file, blocks and moments are whole; otherwise 1, with file and offset.
 /// Records are verified by `cedrat restore`.
@@ -149,7 +150,7 @@ pub(crate) struct Archive {
     #[arg(long)]
     pub(crate) moments: bool,
 
-    /// Forget what restores of this backup, and of younger ones, do not need
+    /// Forget the log that neither this backup nor a younger one needs
     #[arg(long, value_name = "BACKUP", group = "before")]
     pub(crate) forget_before: Option<PathBuf>,
 

@@ -314,12 +314,13 @@ pub(crate) struct Log {
     pub(crate) json: bool,
 }
 
-/// Print the transactions that have committed, in the order of their commits, with what each has changed.
+/// Print the transactions that have committed, in the order of their commits, with the changes of each.
 ///
 /// A structure is named by the catalogue, or by its root page if it has no name now. Keys and values are
 /// printed as hexadecimal digits, as they are encoded. The store is not changed, and no program may have it open.
+/// Without --from, transactions that began before the log that is kept are left out, with a note.
 ///
-/// Exit code 0; 1 if the log is not kept from the given LSN on.
+/// Exit code 0; 1 if the log is not kept from the given LSN on, or cannot be read.
 #[derive(Debug, Args)]
 pub(crate) struct Changes {
     /// The store's folder
@@ -330,7 +331,7 @@ pub(crate) struct Changes {
     #[arg(long, value_name = "LSN")]
     pub(crate) from: Option<u64>,
 
-    /// Print one JSON object a line, for each transaction
+    /// Print one JSON object a line, for each change
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -339,7 +340,7 @@ pub(crate) struct Changes {
 ///
 /// The store may be open.
 ///
-/// Exit code 0 if each consumer has the log that it needs; 1 if one was released, beyond its limit or in a full log.
+/// Exit code 0 if each consumer keeps the log that it needs; 1 if one was released, beyond its limit or in a full log.
 #[derive(Debug, Args)]
 pub(crate) struct Consumers {
     /// The store's folder
@@ -455,7 +456,7 @@ pub(crate) struct ObjectsWhy {
 
 /// Print a script that completes the command's arguments in a shell.
 ///
-/// For example: cedrat completions bash > /etc/bash_completion.d/cedrat
+/// For example: `cedrat completions bash > /etc/bash_completion.d/cedrat`
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
     /// The shell

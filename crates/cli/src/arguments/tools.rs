@@ -10,7 +10,8 @@ use clap::Args;
 /// structure has, and the checkpoints of heaps. A store whose log still needs recovery is walked as recovery would leave it. It takes
 /// as much memory as the heaps, and four bytes for each page.
 ///
-/// Exit code 0 if each page has an owner and no structure has a problem; otherwise 1. The rest is printed nevertheless.
+/// Exit code 0 if all could be read and no structure has a problem; otherwise 1. The rest is printed nevertheless. Pages that no
+/// structure has are listed, and do not change the exit code.
 #[derive(Debug, Args)]
 pub(crate) struct Space {
     /// The store's folder
@@ -26,9 +27,9 @@ pub(crate) struct Space {
     pub(crate) json: bool,
 }
 
-/// Print one page: header, checksum, owner and records, also if it is damaged. Changes nothing.
+/// Print one page, also if it is damaged: header, checksum, owner and records. Changes nothing.
 ///
-/// The page is shown as it lies in the page file. Its owner is found by a walk over the store as recovery leaves it.
+/// The page is shown as it is in the page file. Its owner is found by a walk over the store as recovery leaves it.
 ///
 /// Exit code 0 if the page is whole; otherwise 1, with file and offset of the damage.
 #[derive(Debug, Args)]
@@ -58,10 +59,10 @@ pub(crate) struct Page {
     pub(crate) json: bool,
 }
 
-/// Print what keeps the log of a store that no program has open from being released.
+/// List what keeps the log from being released, in a store that no program has open.
 ///
-/// A program asks its open store with `Store::pins`: open transactions and running backups exist only there. The store is
-/// recovered without changing it.
+/// A program calls `Store::pins` for its open store: open transactions and running backups exist only there. Consumers of the
+/// change stream are listed by `cedrat consumers`. The store is read as recovery would leave it, and not changed.
 ///
 /// Exit code 0 if the store could be read; otherwise 1.
 #[derive(Debug, Args)]
@@ -79,10 +80,10 @@ pub(crate) struct Pins {
     pub(crate) json: bool,
 }
 
-/// Print the locks of the prepared transactions of a store that no program has open.
+/// List the locks of the prepared transactions of a store that no program has open.
 ///
-/// Other transactions do not outlive their program, nor do their locks. A program asks its open store with `Store::locks` and
-/// `LockManager::locks` for all holders, and for who waits for whom.
+/// Other transactions do not outlive their program, nor do their locks. A program calls `Store::locks` and `LockManager::locks`
+/// for all holders and waiters in its open store.
 ///
 /// Exit code 0 if the store could be read; otherwise 1.
 #[derive(Debug, Args)]
@@ -112,13 +113,13 @@ pub(crate) struct Dump {
 
 /// Make a new store from a dump.
 ///
-/// The store is read and checked before it gets its control file; before that it does not open. Records and objects have new
+/// The new store is checked before it gets its control file; until then it does not open. Records and objects have new
 /// identities. It takes some 50 bytes of memory for each object of a graph.
 ///
 /// Exit code 0 if the store is complete; otherwise 1, with the line that was refused, and without a store.
 #[derive(Debug, Args)]
 pub(crate) struct Load {
-    /// The dump; - is the standard input
+    /// The dump, or - for the standard input
     #[arg(value_name = "FROM")]
     pub(crate) from: PathBuf,
 
@@ -138,7 +139,8 @@ pub(crate) struct Load {
 /// do not verify are left out. It takes as much memory as the heaps, the largest object, 16 bytes for each page, and some 50 bytes for
 /// each object of a graph; a temporary file takes about twice the bytes of all elements.
 ///
-/// Exit code 0 if nothing was lost; otherwise 1, with a list of the losses, or without a new store if there was no way to make one.
+/// Exit code 0 if nothing was lost; otherwise 1, with a list of the losses, or without a new store if none could be made.
+/// Structures that only their own program can read are skipped and listed, and do not count as lost.
 #[derive(Debug, Args)]
 pub(crate) struct Salvage {
     /// The damaged store's folder

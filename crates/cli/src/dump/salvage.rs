@@ -33,9 +33,9 @@ const LOSSES_MAX: usize = 1000;
 struct Report {
     /// Whether nothing was lost.
     ok: bool,
-    /// Whether the log could be read. Otherwise pages and heaps are those of the last checkpoint, or of some moment after it.
+    /// Whether the store could be recovered. Otherwise pages and heaps are those of the last checkpoint, or of some moment after it.
     is_recovered: bool,
-    /// Why the log could not be read.
+    /// The reason why the store could not be recovered.
     #[serde(skip_serializing_if = "Option::is_none")]
     recovery_problem: Option<String>,
     structures: Vec<Saved>,
@@ -78,7 +78,7 @@ struct Salvaging<'s> {
     claims: Claims,
     to: Dumped<BufWriter<File>>,
     report: Report,
-    /// Why the dump could not be written.
+    /// The reason why the dump could not be written.
     failed: Option<Failure>,
     /// Damaged pages that no structure has named yet.
     damaged: BTreeSet<PageId>,

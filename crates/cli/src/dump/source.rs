@@ -1,4 +1,4 @@
-//! The pages of a damaged store: as recovery leaves them, or, if that fails, as they lie in the files.
+//! The pages of a damaged store: as recovery leaves them, or, if that fails, as they are in the files.
 
 use std::io;
 use std::path::Path;
@@ -58,27 +58,27 @@ impl Source {
         self.recovered.is_ok()
     }
 
-    /// Why the store could not be recovered.
+    /// Returns the reason why the store could not be recovered.
     pub(super) fn problem(&self) -> Option<&str> {
         self.recovered.as_ref().err().map(String::as_str)
     }
 
-    /// The recovered store, if it has the heaps.
+    /// Returns the recovered store, if it has the heaps.
     pub(super) fn store_with_heaps(&self) -> Option<&Store> {
         self.store().filter(|_| self.has_heaps)
     }
 
-    /// The recovered store.
+    /// Returns the recovered store.
     fn store(&self) -> Option<&Store> {
         self.recovered.as_ref().ok().map(|recovered| &recovered.store)
     }
 
-    /// The random name of the store, if any file still has it.
+    /// Returns the random name of the store, if any file still has it.
     pub(super) fn store_id(&self) -> Option<StoreId> {
         self.store
     }
 
-    /// The number of pages.
+    /// Returns the number of pages.
     pub(super) fn pages(&self) -> u64 {
         self.pages
     }

@@ -1,4 +1,4 @@
-//! Changes as a stream delivers them, and what an operation says about its own.
+//! Changes as a stream delivers them, and the meaning that an operation declares.
 
 use cedrat_pages::PageId;
 
@@ -30,11 +30,11 @@ pub enum Change {
         /// The root page of the structure.
         structure: PageId,
     },
-    /// A number was added to a number.
+    /// An amount was added to a number.
     Add {
         /// The record that begins with the number.
         at: RecordId,
-        /// The number that was added.
+        /// The amount.
         amount: i64,
     },
     /// Words of a heap have these values now.
@@ -53,7 +53,7 @@ pub enum Change {
         /// Its bytes.
         bytes: Vec<u8>,
     },
-    /// An operation that says nothing about its meaning, or that is not registered.
+    /// An operation that does not declare its meaning, or that is not registered.
     Raw {
         /// The name of the operation.
         operation: String,

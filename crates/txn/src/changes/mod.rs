@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A stream reads the log, not the pages, and delays no transaction. It takes the commit records in the order of LSNs; from each it
-//! follows the chain of its transaction backwards (`chain.rs`). What was read is given the meaning that the operation declares
+//! follows the chain of its transaction backwards (`chain.rs`). Each record is delivered as the changes that its operation declares
 //! ([`Operation::meaning`](crate::Operation::meaning)).
 //!
 //! 1. Each committed transaction is delivered once, in the order of the LSNs of commit records, and no other (E23.1).
@@ -53,7 +53,7 @@ pub struct ChangeStream {
     open: OpenTransactions,
     /// All records up to this one were noted.
     scanned: Lsn,
-    /// All commits up to this one were delivered, or are not wanted.
+    /// All commits up to this one were delivered, or are left out.
     position: Lsn,
     /// The archive is read at least up to here.
     archive_up_to: Lsn,
@@ -75,8 +75,8 @@ struct CommitRecord {
 impl Store {
     /// Returns the stream of the transactions whose commit records have this LSN or a later one, in the order of these.
     ///
-    /// The stream does not keep the log: what it has not read when a checkpoint truncates the log, it reads from the archive, or
-    /// not at all. A [consumer](Store::consumer) keeps it.
+    /// The stream does not keep the log: if a checkpoint truncates log that it has not read yet, it reads the archive, or ends with
+    /// an error. A [consumer](Store::consumer) keeps the log.
     ///
     /// ```
     /// use cedrat_txn::{Change, FormatFresh, Options, RecordId, Registry, Store};
@@ -142,7 +142,7 @@ impl Store {
 }
 
 impl ChangeStream {
-    /// `scanned`: the LSN before the first record to read; `position`: the LSN up to which commits are not wanted.
+    /// `scanned`: the LSN before the first record to read; `position`: the LSN up to which commits are left out.
     fn new(origin: Origin, store: StoreId, scanned: Lsn, position: Lsn) -> ChangeStream {
         let (source, scan, open) = (None, None, OpenTransactions::default());
         let (consumer, end, archive_up_to) = (None, Lsn::ZERO, Lsn::ZERO);
@@ -179,7 +179,7 @@ impl ChangeStream {
         self.position = self.position.max(lsn);
     }
 
-    /// Returns the next transaction that has committed durably, if there is one now. [`ChangeStream::wait`] waits for the next.
+    /// Returns the next transaction that has committed durably, if there is one now. [`ChangeStream::wait`] waits for more.
     ///
     /// # Errors
     /// [`Error::ChangesLost`]; errors of the log or the archive; [`Error::Stopped`]. The position stays as it was: the next call

@@ -8,7 +8,7 @@ use cedrat_wal::{Kind, LogOffset, Lsn, RecordRef, TxnId};
 use crate::body::{Body, CARRIED, Carried, LoggedUndo};
 use crate::error::{Error, Result};
 
-/// Transactions of which a record was read, and no end.
+/// Transactions with a record that was read, and without an end.
 #[derive(Debug, Default)]
 pub(super) struct OpenTransactions(HashMap<TxnId, OpenTransaction>);
 

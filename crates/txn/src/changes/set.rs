@@ -18,7 +18,7 @@ use crate::registry::Numbers;
 
 /// The changes of one committed transaction, in their order: see [`ChangeStream::next`].
 ///
-/// They are read as they are asked for, so a transaction of any length needs little memory.
+/// They are read on demand, so a transaction of any length needs little memory.
 pub struct ChangeSet<'s> {
     stream: &'s mut ChangeStream,
     commit: CommitRecord,
@@ -62,8 +62,8 @@ impl<'s> ChangeSet<'s> {
         self.stream.token()
     }
 
-    /// Returns a time at which the transaction had committed, if it is read from an archive that was extended later: that of the
-    /// extension.
+    /// Returns a time by which the transaction had committed: that of the first moment of the archive that has it. `None` if it
+    /// is not read from an archive.
     pub fn committed_before(&self) -> Option<SystemTime> {
         let Some(Source::Archive(archive)) = &self.stream.source else { return None };
         archive.moments().iter().find(|moment| moment.up_to >= self.lsn()).map(|moment| moment.time())
@@ -92,7 +92,7 @@ impl<'s> ChangeSet<'s> {
         self.stream.go_back(self.before, error)?;
         let commit = self.stream.next_commit_from(self.before)?;
         self.commit =
-            commit.ok_or(Error::BadRecord { lsn: self.commit.lsn, what: "it is not there any more".into() })?;
+            commit.ok_or(Error::BadRecord { lsn: self.commit.lsn, what: "the commit record is missing".into() })?;
         (self.pieces, self.changes) = (None, VecDeque::new());
         for _ in 0..self.returned {
             if let Err(error) = self.next_change() {
@@ -183,7 +183,7 @@ fn describe(record: &Counted, numbers: &Numbers, mut seen: impl FnMut(Change)) -
     Ok(())
 }
 
-/// Calls `seen` for what a change of a page means. `only_known`: its arguments alone are not wanted.
+/// Calls `seen` for each change that the operation of a page declares. `only_known`: [`Change::Raw`] is left out.
 fn describe_change(redo: &Redo<'_>, numbers: &Numbers, only_known: bool, seen: &mut impl FnMut(Change)) {
     let known = numbers.operation(redo.operation).and_then(|table| (table.meaning)(redo.arguments, redo.at));
     match known.unwrap_or(Meaning::Raw) {

@@ -16,7 +16,7 @@ pub const CONSUMERS_FILE: &str = "consumers";
 /// The maximum length of a consumer's name in bytes.
 pub(super) const NAME_LEN_MAX: usize = 128;
 
-/// The maximum number of consumers, present and dropped ones together.
+/// The maximum number of consumers.
 const PLACES_MAX: usize = 1024;
 
 const SECTOR_LEN: usize = 512;

@@ -2,8 +2,8 @@
 //!
 //! 1. A consumer has a durable position: the token that it has confirmed last. It lies in a file beside the control file, because
 //!    a checkpoint needs it before the first page of an opening is read, and tools read it without an opening.
-//! 2. The log is kept from the first record on that the token needs. A checkpoint passes that on to the control file, as an archive
-//!    does, so that a later opening keeps it, too.
+//! 2. The log is kept from the first record on that the token needs. A checkpoint writes that to the control file, as for an
+//!    archive, so that a later opening keeps it, too.
 //! 3. A consumer that keeps more log than its limit, or keeps log when the log is full, is released: first in the file, then the log
 //!    is truncated. So a consumer never refuses a transaction.
 //! 4. A released consumer goes on in the archive, if there is one. When its token needs no more than the log has, it keeps the
@@ -28,7 +28,7 @@ use file::{ConsumersFile, Entry, NAME_LEN_MAX};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConsumerOptions {
     /// The number of bytes of log that it may keep. It should be well below
-    /// [`Options::log_limit_bytes`](crate::Options::log_limit_bytes): whatever it is, a full log releases the consumer.
+    /// [`Options::log_limit_bytes`](crate::Options::log_limit_bytes): a full log releases the consumer in any case.
     pub limit_bytes: u64,
 }
 
@@ -53,7 +53,7 @@ pub struct ConsumerStatus {
     pub limit_bytes: u64,
     /// The number of bytes of log that it kept when it was released, beyond its limit or in a full log; `None`: it keeps the log.
     pub released_bytes: Option<u64>,
-    /// Whether changes are lost for it: it was released, and the log is not kept from what it needs on. An archive may have them.
+    /// Whether the log lacks records that it needs. An archive may have them.
     pub lacks_log: bool,
     /// The number of bytes in the log from the first LSN on that it needs; `None` for a store that is not open.
     pub lag_bytes: Option<u64>,
@@ -135,7 +135,7 @@ impl Consumers {
     }
 
     /// Lowers the offsets from which on a checkpoint keeps the log, to what consumers need besides the log from `scan_lsn` on. One
-    /// that keeps too much is released before. `is_full`: the log needs all space that it can get.
+    /// that keeps too much is released first. `is_full`: the log is full, or is to forget its epochs.
     pub(crate) fn limit_truncation(
         &self,
         log: &Log,
@@ -227,7 +227,8 @@ impl Store {
         Ok(consumer)
     }
 
-    /// Returns the state of all consumers. One with much [lag](ConsumerStatus::lag_bytes), or a released one, is worth an alarm.
+    /// Returns the state of all consumers. Raise an alarm for one that was released, or that has much
+    /// [lag](ConsumerStatus::lag_bytes).
     pub fn consumers(&self) -> Vec<ConsumerStatus> {
         let entries: Vec<_> = self.inner.consumers.state.lock().file.entries().cloned().collect();
         let kept_from = self.inner.consumers.kept_from();

@@ -1,6 +1,6 @@
 //! An index of the records of an archive by keys, for example the pages that they change (drawn in docs/formats/archive.md).
 //!
-//! A run is a file with the entries of all records in one range of LSNs, sorted by key. Runs of the same length are merged, as
+//! A run is a file with the entries of all records in one range of LSNs, sorted by key. Runs of the same level are merged, as
 //! in a log-structured merge tree, so that a look-up reads a block of few files. After Graefe and Kuno, "Definition, detection, and
 //! recovery of single-page failures, a fourth class of database failures" (PVLDB 2012).
 //!
@@ -21,13 +21,13 @@ use crate::index::merge::Merged;
 use crate::index::run::{Run, RunHeader};
 use crate::{LogError, LogOffset, Lsn, PartitionId, Position, RecordRef};
 
-/// A run is also made when it has an entry for so many bytes of the log, which bounds the memory of entries.
+/// The least average number of bytes of the log for an entry: with more entries, a run is made earlier. It bounds their memory.
 const LOG_BYTES_PER_ENTRY: u64 = 64;
 
 /// The number of runs that are merged into one.
 const FANOUT: usize = 8;
 
-/// Runs that were merged so often are merged no more, which bounds the time of a merge.
+/// The highest level. Its runs are not merged any more, which bounds the time of a merge.
 const LEVEL_MAX: u32 = 2;
 
 /// Adds the keys of a record to a list.
@@ -54,7 +54,7 @@ impl Entry {
     }
 }
 
-/// The index of an archive, open for more.
+/// The index of an archive, to which entries are added.
 #[derive(Debug)]
 pub struct RecordIndex {
     media: Arc<dyn Media>,
@@ -76,14 +76,14 @@ pub struct RecordIndex {
 /// The part of an archive that is indexed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Indexed {
-    /// All records up to this LSN are.
+    /// All records up to this LSN are indexed.
     pub(crate) up_to: Lsn,
     /// For each partition, the first block that may have later records.
     pub(crate) offsets: Vec<LogOffset>,
 }
 
 impl Indexed {
-    /// Goes on where the archive begins, which may have forgotten records that were not indexed yet.
+    /// Advances to the beginning of the archive, which may have forgotten records that were not indexed yet.
     fn begin_with(&mut self, begin: Indexed) {
         if planted!("forgotten_record_indexed") {
             return;
@@ -171,7 +171,7 @@ impl RecordIndex {
     /// Indexes the records up to an LSN: of all that were archived, or of about `run_len` bytes.
     fn index_some(&mut self, archived: &ArchivedLog, keys: &mut KeysOf<'_>) -> Result<(), LogError> {
         let after = self.indexed.up_to;
-        // A limit that is not behind it would be of dead records only.
+        // A limit at or before `after` has only dead records.
         let limit = archived.lsn_after(&self.indexed.offsets, self.run_len)?;
         let up_to = if limit > after { limit } else { archived.up_to() };
         let known = self.tail.len();
@@ -206,7 +206,7 @@ impl RecordIndex {
         Ok(())
     }
 
-    /// Merges the newest runs, as long as [`FANOUT`] of them were merged equally often.
+    /// Merges the newest runs, as long as [`FANOUT`] of them have the same level.
     fn merge(&mut self) -> Result<(), LogError> {
         while let Some(first) = self.runs.len().checked_sub(FANOUT)
             && let runs = &self.runs[first..]
@@ -265,7 +265,7 @@ impl RecordIndex {
         Ok(found.into_iter().map(Entry::position).collect())
     }
 
-    /// Whether a file is one of the index, by its path in an error.
+    /// Whether the path of a file, from an error, is that of a run.
     pub fn is_file(&self, path: &str) -> bool {
         self.runs.iter().any(|run| run.path(&*self.media) == path)
     }

@@ -27,13 +27,13 @@ mod at {
     pub(super) const CHECKSUM: usize = MAGIC + 8; //      CRC-32C of the rest of the header
     pub(super) const VERSION: usize = CHECKSUM + 4;
     pub(super) const STORE: usize = VERSION + 4;
-    pub(super) const LEVEL: usize = STORE + 16; //        how often it was merged
+    pub(super) const LEVEL: usize = STORE + 16; //        number of merges
     pub(super) const PARTITIONS: usize = LEVEL + 4;
     pub(super) const AFTER: usize = PARTITIONS + 4; //    LSN before the first one
     pub(super) const UP_TO: usize = AFTER + 8; //         the last LSN
     pub(super) const BLOCKS: usize = UP_TO + 8;
     pub(super) const FIRST_KEYS: usize = BLOCKS + 8; //   CRC-32C of the first keys
-    pub(super) const OFFSETS: usize = FIRST_KEYS + 8; //  for each partition, where the next run goes on
+    pub(super) const OFFSETS: usize = FIRST_KEYS + 8; //  for each partition, where the next run begins
 }
 
 /// Offsets in a block.
@@ -178,7 +178,7 @@ impl Run {
     ) -> Result<Run, LogError> {
         let name = format!("{INDEX_DIRECTORY}/{file_number:06}");
         let io = |error| LogError::io(format!("writing {name}"), error);
-        // An attempt that has failed may have left it.
+        // A failed attempt may have left the file.
         let file = media.open(&name, OpenMode::Create).or_else(|error| match error.kind() {
             ErrorKind::AlreadyExists => {
                 let file = media.open(&name, OpenMode::ReadWrite)?;
