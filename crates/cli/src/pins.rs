@@ -47,14 +47,16 @@ struct Holder {
     page: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     heap: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    consumer: Option<String>,
     #[serde(skip)]
     text: String,
 }
 
 impl Holder {
     fn new(lsn: u64, bytes: u64) -> Holder {
-        let (transaction, id, page, heap, text) = (None, None, None, None, String::new());
-        Holder { holder: "other", lsn, bytes, transaction, id, page, heap, text }
+        let (transaction, id, page, heap, consumer) = (None, None, None, None, None);
+        Holder { holder: "other", lsn, bytes, transaction, id, page, heap, consumer, text: String::new() }
     }
 
     fn of(pin: &Pin) -> Holder {
@@ -85,6 +87,10 @@ impl Holder {
             PinHolder::Heap(heap) => {
                 (holder.holder, holder.heap) = ("heap", Some(heap.clone()));
                 format!("heap {heap}, whose checkpoint is old, until the next checkpoint")
+            }
+            PinHolder::Consumer(name) => {
+                (holder.holder, holder.consumer) = ("consumer", Some(name.clone()));
+                format!("consumer {name} of the change stream, until it confirms, or is released")
             }
             PinHolder::Backup => "a backup, until it ends".into(),
             PinHolder::Archive { .. } => "the archive, until it is extended".into(),

@@ -65,6 +65,8 @@ pub enum PinHolder {
     Heap(String),
     /// A running backup: until it ends.
     Backup,
+    /// A consumer of the change stream: until it confirms what it needs, or is released.
+    Consumer(String),
     /// The archive: until it is extended.
     Archive {
         /// The failure of the last attempt.
@@ -75,9 +77,8 @@ pub enum PinHolder {
 impl Store {
     /// Returns what holds the log, oldest first: the holder to look at when the log is nearly full.
     ///
-    /// All open and prepared transactions are listed; of pages, deferred changes, outcomes and heaps only the oldest. Consumers of
-    /// the change stream are listed by [`consumers`](Store::consumers). Transactions may run meanwhile: each holder held the log at
-    /// some moment of the call.
+    /// All open and prepared transactions and all consumers are listed; of pages, deferred changes, outcomes and heaps only the oldest.
+    /// Transactions may run meanwhile: each holder held the log at some moment of the call.
     ///
     /// # Errors
     /// The store stopped.
@@ -128,6 +129,7 @@ impl Inner {
         found.extend(
             archive.map(|status| (status.up_to.next(), PinHolder::Archive { failure: status.failure.clone() })),
         );
+        found.extend(self.consumers.keeping().into_iter().map(|(name, lsn)| (lsn, PinHolder::Consumer(name))));
         // A heap without changes since its checkpoint needs no record.
         found.retain(|&(lsn, _)| lsn <= newest);
         found.into_iter().map(|(lsn, holder)| self.pin(lsn, holder)).collect()

@@ -11,7 +11,7 @@ use cedrat_wal::{LogError, Lsn};
 use crate::error::{Error, Result};
 use crate::pace::Pace;
 use crate::space::{GROUP_PAGES, used_from_map};
-use crate::store::Store;
+use crate::store::{CATALOGUE, Store};
 
 /// The number of pages between two calls of a scrub's observer.
 const PIECE_PAGES: usize = 256;
@@ -70,8 +70,15 @@ impl Store {
         'pages: for map in (0..of).step_by(GROUP_PAGES as usize).map(PageId::new) {
             let mut used = Vec::new();
             match used_from_map(pool, map, |page| used.push(PageId::new(page))) {
-                Err(error @ Error::Pages(PoolError::Damaged { .. })) => report.damaged.push(error),
+                // Which of its pages are in use is unknown: all are read.
+                Err(error @ Error::Pages(PoolError::Damaged { .. })) => {
+                    report.damaged.push(error);
+                    used = (map.get() + 1..of.min(map.get() + GROUP_PAGES)).map(PageId::new).collect();
+                }
                 read => read?,
+            }
+            if used.is_empty() && map.get() == 0 {
+                used.extend([map, CATALOGUE].into_iter().filter(|page| page.get() < of));
             }
             for piece in used.chunks(PIECE_PAGES) {
                 for run in piece.chunk_by(|a, b| a.after(1) == *b) {

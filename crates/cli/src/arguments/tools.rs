@@ -61,8 +61,8 @@ pub(crate) struct Page {
 
 /// List what keeps the log from being released, in a store that no program has open.
 ///
-/// A program calls `Store::pins` for its open store: open transactions and running backups exist only there. Consumers of the
-/// change stream are listed by `cedrat consumers`. The store is read as recovery would leave it, and not changed.
+/// A program calls `Store::pins` for its open store: open transactions and running backups exist only there. The store is read
+/// as recovery would leave it, and not changed.
 ///
 /// Exit code 0 if the store could be read; otherwise 1.
 #[derive(Debug, Args)]

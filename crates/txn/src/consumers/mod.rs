@@ -134,6 +134,13 @@ impl Consumers {
         self.state.lock().file.entries().any(keeps)
     }
 
+    /// Returns the consumers that keep log, and the first LSN that each needs.
+    pub(crate) fn keeping(&self) -> Vec<(String, Lsn)> {
+        let state = self.state.lock();
+        let keeping = state.file.entries().filter(|entry| entry.released.is_none());
+        keeping.map(|entry| (entry.name.clone(), entry.needs)).collect()
+    }
+
     /// Lowers the offsets from which on a checkpoint keeps the log, to what consumers need besides the log from `scan_lsn` on. One
     /// that keeps too much is released first. `is_full`: the log is full, or is to forget its epochs.
     pub(crate) fn limit_truncation(

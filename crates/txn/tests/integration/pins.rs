@@ -7,7 +7,7 @@ use cedrat_media::{Media, SimDisk};
 use cedrat_pages::PageId;
 use cedrat_sync::Arc;
 use cedrat_sync::atomic::{AtomicU64, Ordering};
-use cedrat_txn::{Clock, Commit, Options, Pin, PinHolder, Store, Txn, TxnOptions, Vote};
+use cedrat_txn::{Clock, Commit, ConsumerOptions, Options, Pin, PinHolder, Store, Txn, TxnOptions, Vote};
 
 use crate::common::*;
 
@@ -133,4 +133,17 @@ fn log_that_is_not_archived_is_named() {
     assert_eq!(pin.lsn, store.archive_status().unwrap().up_to.next());
     store.extend_archive().unwrap();
     assert_eq!(holds(&store, is_it), None);
+}
+
+#[test]
+fn lagging_consumer_holds_log() {
+    let (store, page) = store_with(options(), registry());
+    let consumer = store.consumer("index", ConsumerOptions::default()).unwrap();
+    store.transact(|txn| txn.update(at(page, 0), &Add { amount: 1 })).unwrap();
+    let expected = PinHolder::Consumer("index".into());
+    let held = holds(&store, |holder| *holder == expected).expect("it has confirmed nothing");
+    let mut stream = consumer.changes().unwrap();
+    while stream.next().unwrap().is_some() {}
+    consumer.confirm(&stream.token()).unwrap();
+    assert!(holds(&store, |holder| *holder == expected).is_none_or(|pin| pin.lsn > held.lsn));
 }
