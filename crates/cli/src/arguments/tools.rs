@@ -139,7 +139,7 @@ pub(crate) struct Load {
 /// do not verify are left out. It takes as much memory as the heaps, the largest object, 16 bytes for each page, and some 50 bytes for
 /// each object of a graph; a temporary file takes about twice the bytes of all elements.
 ///
-/// Exit code 0 if nothing was lost; otherwise 1, with a list of the losses, or without a new store if none could be made.
+/// Exit code 0 if nothing was lost and the log could be read; otherwise 1, with a list of the losses, or without a new store if none could be made.
 /// Structures that only their own program can read are skipped and listed, and do not count as lost.
 #[derive(Debug, Args)]
 pub(crate) struct Salvage {

@@ -31,7 +31,7 @@ const LOSSES_MAX: usize = 1000;
 /// The result of a salvage.
 #[derive(Debug, Default, Serialize)]
 struct Report {
-    /// Whether nothing was lost.
+    /// Whether nothing was lost, and the log could be read.
     ok: bool,
     /// Whether the store could be recovered. Otherwise pages and heaps are those of the last checkpoint, or of some moment after it.
     is_recovered: bool,
@@ -98,7 +98,12 @@ pub(crate) fn salvage(arguments: &Salvage) -> Outcome {
         ..Report::default()
     };
     let (claims, damaged) = scan(&source);
+    let has_pages = source.pages() > 0;
     let mut salvaging = Salvaging { source: &source, claims, to: dumped, report, failed: None, damaged };
+    if !has_pages {
+        let (file, what) = (PAGE_FILE.to_owned(), "all pages: the file has none, or is missing".to_owned());
+        salvaging.lose(Loss { file, offset: None, of: None, what, elements: None });
+    }
     salvaging.all(&arguments.directory)?;
     let mut report = salvaging.report;
     drop(source);
@@ -113,7 +118,7 @@ pub(crate) fn salvage(arguments: &Salvage) -> Outcome {
         elements: None,
     }));
     to.complete()?;
-    report.ok = report.losses == 0;
+    report.ok = report.losses == 0 && report.is_recovered;
     print(&report, arguments.json)
 }
 
@@ -365,7 +370,8 @@ fn print(report: &Report, json: bool) -> Outcome {
         print_rows(report)?;
     }
     match report.losses {
-        0 => Ok(()),
+        0 if report.is_recovered => Ok(()),
+        0 => fail("the log could not be read, so the newest commits may be lost; the rest is saved"),
         losses => fail(format!("{} parts of the store are lost, and the rest is saved", grouped(losses))),
     }
 }

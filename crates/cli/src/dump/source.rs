@@ -48,6 +48,9 @@ impl Source {
         let has_heaps = recovered.as_ref().is_ok_and(|&(_, has_heaps)| has_heaps);
         let recovered = recovered.map(|(recovered, _)| recovered);
         let home = media.open(PAGE_FILE, OpenMode::Read).ok();
+        if home.is_none() && media.open("heaps.root", OpenMode::Read).is_err() {
+            return fail(format!("{} has neither pages nor heaps; name the folder of a store", directory.display()));
+        }
         let at_home = home.and_then(|file| media.len(file).ok()).unwrap_or_default() / PAGE_LEN as u64;
         let pages = recovered.as_ref().map_or(at_home, |recovered| recovered.store.pool().len_pages());
         let store = store_id(directory, &media);
