@@ -232,14 +232,21 @@ impl Archive {
 
     /// Returns a page with all of its durable changes.
     pub(crate) fn rebuild(&self, inner: &Inner, page: PageId) -> Result<PageBuf> {
-        let archived = {
-            let mut archive = self.archive.lock();
-            if !planted!("page_rebuilt_from_old_archive") {
-                self.extend_locked(&mut archive, &inner.log, &inner.memory)?;
+        loop {
+            let archived = {
+                let mut archive = self.archive.lock();
+                if !planted!("page_rebuilt_from_old_archive") {
+                    self.extend_locked(&mut archive, &inner.log, &inner.memory)?;
+                }
+                archive.archived()
+            };
+            let rebuilt = self.rebuilder.rebuild(inner, &archived, page);
+            // It may have forgotten meanwhile what was to be read.
+            let has_forgotten = || self.archive.lock().begins() != archived.first();
+            if rebuilt.is_ok() || !has_forgotten() || planted!("forgetting_refuses_page") {
+                return rebuilt;
             }
-            archive.archived()
-        };
-        self.rebuilder.rebuild(inner, &archived, page)
+        }
     }
 
     /// Forgets what is not needed from a backup or moment on, and returns the first LSN that the archive keeps.

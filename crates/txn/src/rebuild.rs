@@ -72,7 +72,10 @@ impl Backup {
     /// Refuses a backup that the archive does not continue.
     fn check(&self, archived: &ArchivedLog) -> Result<()> {
         let mut is_continued = self.is_continued.lock();
-        if !*is_continued && !archived.continues(&self.found)? && !planted!("page_of_other_backup") {
+        // The archive may have forgotten what follows the backup since.
+        let reaches_it = archived.first() <= self.found.control().checkpoint.scan_lsn;
+        let is_known = *is_continued && (reaches_it || planted!("page_of_forgotten_log"));
+        if !is_known && !archived.continues(&self.found)? && !planted!("page_of_other_backup") {
             return Err(foreign("a backup that the archive does not continue"));
         }
         *is_continued = true;
@@ -115,7 +118,9 @@ impl Rebuilder {
         self.backup.as_ref().map_or(Ok(()), |backup| backup.check(archived))?;
         let mut index = self.index.lock();
         let index = self.opened(&mut index, archived)?;
-        let more = index.catch_up_a_piece(archived, &mut |record, keys| inner.keys_of(record, keys))?;
+        let more = healed(index, archived, &mut |index| {
+            Ok(index.catch_up_a_piece(archived, &mut |record, keys| inner.keys_of(record, keys))?)
+        })?;
         Ok((index.up_to(), more))
     }
 
@@ -140,30 +145,52 @@ impl Rebuilder {
             index.catch_up(archived, &mut keys)?;
             work(index)
         };
-        match attempt(index) {
-            Err(Error::Log(LogError::Damaged { file, .. })) if index.is_file(&file) => {
-                index.rebuild(archived)?;
-                attempt(index)
-            }
-            done => done,
-        }
+        healed(index, archived, &mut attempt)
     }
 
     /// Rebuilds a page, with all of its changes that are archived.
     pub(crate) fn rebuild(&self, inner: &Inner, archived: &ArchivedLog, page: PageId) -> Result<PageBuf> {
-        self.backup.as_ref().map_or(Ok(()), |backup| backup.check(archived))?;
         self.with_index(inner, archived, |index| {
             let history = History { inner, archived, index };
-            let since = self.backup.as_ref().map_or(Lsn::ZERO, Backup::redo_lsn);
-            let (mut rebuilt, since) = match (history.formatted(page, since)?, &self.backup) {
-                (Some(lsn), _) => (PageBuf::new(page), lsn),
-                (_, Some(backup)) => (backup.page(page)?, since),
-                (None, None) if archived.first() <= Lsn::new(1) => (PageBuf::new(page), since),
-                _ => return Err(Error::NoImage { page, archived_from: archived.first() }),
-            };
+            let (mut rebuilt, since) = self.image(&history, page)?;
             history.redo(&mut rebuilt, since)?;
             Ok(rebuilt)
         })
+    }
+
+    /// Returns a page as it was once, and the LSN from which on it may lack changes.
+    fn image(&self, history: &History<'_>, page: PageId) -> Result<(PageBuf, Lsn)> {
+        let first = if planted!("page_with_forgotten_change") { Lsn::ZERO } else { history.archived.first() };
+        let formatted = |since| history.formatted(page, since).map(|lsn| lsn.map(|lsn| (PageBuf::new(page), lsn)));
+        let since = self.backup.as_ref().map_or(first, |backup| backup.redo_lsn().max(first));
+        if let Some(image) = formatted(since)? {
+            return Ok(image);
+        }
+        let of_backup = match &self.backup {
+            Some(backup) => backup.check(history.archived).and_then(|()| Ok((backup.page(page)?, since))),
+            None => Err(Error::NoImage { page, archived_from: history.archived.first() }),
+        };
+        // Without the backup, the archive may have the page from its beginning.
+        of_backup.or_else(|error| match formatted(first)? {
+            Some(image) => Ok(image),
+            None if history.archived.first() <= Lsn::new(1) => Ok((PageBuf::new(page), first)),
+            None => Err(error),
+        })
+    }
+}
+
+/// Makes an attempt that uses the index. If a file of it is damaged, the index is made again, once.
+fn healed<T>(
+    index: &mut RecordIndex,
+    archived: &ArchivedLog,
+    attempt: &mut dyn FnMut(&mut RecordIndex) -> Result<T>,
+) -> Result<T> {
+    match attempt(index) {
+        Err(Error::Log(LogError::Damaged { file, .. })) if index.is_file(&file) => {
+            index.rebuild(archived)?;
+            attempt(index)
+        }
+        done => done,
     }
 }
 
@@ -185,14 +212,15 @@ struct History<'a> {
 }
 
 impl History<'_> {
-    /// Returns the positions in a layer of the records that have a key, and were not forgotten.
+    /// Returns the positions in a layer of the records that have a key, and that the archive had. Others were forgotten, or archived
+    /// since.
     fn positions(&self, layer: usize, key: Key) -> Result<Vec<Position>> {
         let mut positions = self.index.positions(layer, key.number())?;
         positions.retain(|&at| self.archived.has(at));
         Ok(positions)
     }
 
-    /// Passes the records with a key that are not before an LSN to `visit`, in the order of LSNs.
+    /// Passes the archived records with a key that are not before an LSN to `visit`, in the order of LSNs.
     fn visit(&self, key: Key, since: Lsn, mut visit: impl FnMut(Record) -> Result<()>) -> Result<()> {
         let mut layers = 0..self.index.layers();
         let oldest = layers.find(|&layer| self.index.after(layer) < since).unwrap_or(self.index.layers() - 1);
@@ -211,7 +239,7 @@ impl History<'_> {
             while let Some(at) = first(&next) {
                 let following = partitions[at].next().map(|&at| self.archived.read(at)).transpose()?;
                 let record = std::mem::replace(&mut next[at], following).expect("there is one");
-                if record.lsn >= since {
+                if (since..=self.archived.up_to()).contains(&record.lsn) {
                     visit(record)?;
                 }
             }
@@ -302,7 +330,9 @@ impl Inner {
         for redo in body.redos() {
             let page = redo.at.page;
             keys.push(Key::Page(page).number());
-            if self.numbers.operation(redo.operation).is_some_and(|table| table.formats) {
+            // A copy formats nothing: the page has had later changes.
+            let is_copy = matches!(body, Body::Carried(_)) && !planted!("copy_formats_page");
+            if !is_copy && self.numbers.operation(redo.operation).is_some_and(|table| table.formats) {
                 keys.push(Key::Formats(page).number());
             }
             if matches!(body.unwrapped(), Body::Update { committed_only: true, .. }) {

@@ -337,9 +337,10 @@ impl ArchivedLog {
         Backwards::new(&self.reader, None, position).read_one()
     }
 
-    /// Whether it has a position; it may have forgotten it.
+    /// Whether it has a position; it may have forgotten it, or have been extended to it since.
     pub fn has(&self, position: Position) -> bool {
-        self.control.partitions.get(position.partition.index()).is_some_and(|known| known.scan_from <= position.offset)
+        let known = self.control.partitions.get(position.partition.index());
+        known.is_some_and(|known| (known.scan_from..known.durable_below).contains(&position.offset))
     }
 
     pub(crate) fn store(&self) -> StoreId {

@@ -34,6 +34,7 @@ mod panics;
 mod pins;
 mod prepared;
 mod rebuilt;
+mod rebuilt_since;
 mod refusals;
 mod rollback;
 mod savepoints;

@@ -29,12 +29,12 @@ impl Random {
     }
 }
 
-fn media(disk: &SimDisk) -> Arc<dyn Media> {
+pub(crate) fn media(disk: &SimDisk) -> Arc<dyn Media> {
     Arc::new(disk.clone())
 }
 
 /// Returns a disk as a crash leaves it now.
-fn after(disk: &SimDisk, loss: Loss) -> SimDisk {
+pub(crate) fn after(disk: &SimDisk, loss: Loss) -> SimDisk {
     disk.journal().crash(disk.journal_len(), loss)
 }
 
@@ -62,7 +62,7 @@ fn harm(disk: &SimDisk, page: PageId, harm: Harm) {
     disk.write_at(file, begin, &bytes, Durability::Durable).unwrap();
 }
 
-fn options_of(archive: &SimDisk, backup: Option<&SimDisk>) -> Options {
+pub(crate) fn options_of(archive: &SimDisk, backup: Option<&SimDisk>) -> Options {
     let mut options = Options {
         archive: Some(media(archive)),
         backup: backup.map(media),
@@ -75,7 +75,7 @@ fn options_of(archive: &SimDisk, backup: Option<&SimDisk>) -> Options {
     options
 }
 
-fn opened(disk: &SimDisk, options: Options) -> Result<Store, OpenError> {
+pub(crate) fn opened(disk: &SimDisk, options: Options) -> Result<Store, OpenError> {
     Store::open(media(disk), options, common::registry().with(kept::register))
 }
 
@@ -281,7 +281,7 @@ impl World {
 }
 
 /// A store with an archive and many pages, of which few are in memory.
-fn many_pages(options: Options, pages: i64) -> (SimDisk, Store, Vec<PageId>) {
+pub(crate) fn many_pages(options: Options, pages: i64) -> (SimDisk, Store, Vec<PageId>) {
     let disk = SimDisk::new();
     let store = opened(&disk, options).unwrap();
     let with_number = |number| {
@@ -298,7 +298,7 @@ fn many_pages(options: Options, pages: i64) -> (SimDisk, Store, Vec<PageId>) {
 }
 
 /// Reads other pages until this one is not in memory.
-fn evict(store: &Store, page: PageId, others: &[PageId]) {
+pub(crate) fn evict(store: &Store, page: PageId, others: &[PageId]) {
     // Pages that differ from home are evicted last.
     store.pool().write_back(WriteBack::Below(Lsn::MAX)).unwrap();
     while store.pool().is_resident(page) {
@@ -306,7 +306,7 @@ fn evict(store: &Store, page: PageId, others: &[PageId]) {
     }
 }
 
-fn flip_a_bit(disk: &SimDisk, page: PageId) {
+pub(crate) fn flip_a_bit(disk: &SimDisk, page: PageId) {
     harm(disk, page, Harm::Bit(20_000));
 }
 
@@ -368,7 +368,9 @@ fn page_without_image_is_refused() {
 #[test]
 fn page_of_other_backup_is_refused() {
     let to = SimDisk::new();
-    let (disk, store, pages) = many_pages(options_of(&to, None), 40);
+    let (disk, store, pages) = many_pages(Options { archive: None, ..options_of(&to, None) }, 40);
+    store.close().unwrap();
+    let store = opened(&disk, options_of(&to, None)).unwrap();
     let copy = SimDisk::new();
     store.backup(&media(&copy), BackupOptions::default()).unwrap();
     drop(store);

@@ -2,7 +2,7 @@
 
 use cedrat_media::{AlignedBuf, Durability, FileId, Media, OpenMode, read_exact_at, write_all_at};
 use cedrat_sync::{Arc, planted};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 
 use crate::checksum::StoreId;
 use crate::index::{Entry, Indexed};
@@ -81,9 +81,10 @@ pub(crate) fn find(
     let names = media.list(INDEX_DIRECTORY).map_err(|error| LogError::io("listing the index", error))?;
     for (name, number) in names.iter().filter_map(|name| Some((name, file_number(name)?))) {
         let name = format!("{INDEX_DIRECTORY}/{name}");
-        match Run::open(&**media, &name, store, partitions)? {
-            Some(run) => runs.push(run),
-            None => others.push(name),
+        // One that cannot be read is as good as a damaged one.
+        match Run::open(&**media, &name, store, partitions) {
+            Ok(Some(run)) => runs.push(run),
+            Ok(None) | Err(_) => others.push(name),
         }
         next = next.max(number + 1);
     }
@@ -144,15 +145,14 @@ impl RunHeader {
 
 impl Run {
     /// Opens a file; `None` if it is no complete run of this store.
-    fn open(media: &dyn Media, name: &str, store: &StoreId, partitions: usize) -> Result<Option<Run>, LogError> {
-        let io = |error| LogError::io(format!("reading {name}"), error);
-        let file = media.open(name, OpenMode::ReadWrite).map_err(io)?;
-        let len = media.len(file).map_err(io)?;
+    fn open(media: &dyn Media, name: &str, store: &StoreId, partitions: usize) -> io::Result<Option<Run>> {
+        let file = media.open(name, OpenMode::ReadWrite)?;
+        let len = media.len(file)?;
         let mut bytes = AlignedBuf::zeroed(BLOCK_LEN);
         if len < BLOCK_LEN as u64 {
             return Ok(None);
         }
-        read_exact_at(media, file, 0, &mut bytes).map_err(io)?;
+        read_exact_at(media, file, 0, &mut bytes)?;
         let Some(header) = RunHeader::decode(&bytes, store, partitions) else { return Ok(None) };
         let blocks = number(&bytes, at::BLOCKS);
         let keys_at = blocks.saturating_add(1).saturating_mul(BLOCK_LEN as u64);
@@ -160,7 +160,7 @@ impl Run {
             return Ok(None);
         }
         let mut keys = vec![0; blocks as usize * 8];
-        read_exact_at(media, file, keys_at, &mut keys).map_err(io)?;
+        read_exact_at(media, file, keys_at, &mut keys)?;
         if crc32c::crc32c(&keys) != half(&bytes, at::FIRST_KEYS) {
             return Ok(None);
         }
@@ -236,8 +236,12 @@ impl Run {
     ) -> Result<(), LogError> {
         let mut bytes = AlignedBuf::zeroed(blocks * BLOCK_LEN);
         let begin = (first as u64 + 1) * BLOCK_LEN as u64;
-        read_exact_at(media, self.file, begin, &mut bytes)
-            .map_err(|error| LogError::io(format!("reading {}", self.name), error))?;
+        read_exact_at(media, self.file, begin, &mut bytes).map_err(|error| {
+            if planted!("unreadable_index_kept") {
+                return LogError::io("reading the index", error);
+            }
+            LogError::damaged(media.path(self.file), begin, format!("the index cannot be read: {error}"))
+        })?;
         for (index, block) in bytes.chunks_exact(BLOCK_LEN).enumerate() {
             self.decode(block, add).ok_or_else(|| {
                 let offset = begin + (index * BLOCK_LEN) as u64;
