@@ -208,10 +208,7 @@ impl ChangeStream {
         self.open.clear();
         (self.scan, self.source) = (None, None);
         (self.scanned, self.position) = (to.needs.previous().min(to.position), to.position);
-        let kept_from = match &self.origin {
-            Origin::Store(store) => store.inner.consumers.kept_from(),
-            Origin::Files(files) => files.kept_from,
-        };
+        let kept_from = self.kept_from();
         let is_truncated = match &error {
             Error::Log(LogError::Truncated { .. }) => true,
             Error::Log(LogError::Damaged { .. }) => to.needs < kept_from,
@@ -238,16 +235,19 @@ impl ChangeStream {
                 continue;
             };
             let record = scanned.record;
-            let original = self.open.note(&record)?;
+            let noted = self.open.note(&record)?;
             self.scanned = record.lsn;
             if record.head.kind == Kind::COMMIT && record.lsn > self.position {
+                if let Some(from) = noted.lost {
+                    return Err(self.lost(from, self.kept_from()));
+                }
                 self.position = record.lsn;
                 return Ok(Some(CommitRecord {
                     lsn: record.lsn,
                     txn: record.head.txn,
                     at: record.position,
                     previous: record.head.previous,
-                    original,
+                    original: noted.original,
                     body: record.body.to_vec(),
                 }));
             }
@@ -297,6 +297,14 @@ impl ChangeStream {
             return Err(self.lost(needs, begin));
         }
         Ok(Some(Source::Archive(Arc::new(found))))
+    }
+
+    /// Returns the LSN from which on the log has all records.
+    fn kept_from(&self) -> Lsn {
+        match &self.origin {
+            Origin::Store(store) => store.inner.consumers.kept_from(),
+            Origin::Files(files) => files.kept_from,
+        }
     }
 
     fn lost(&self, from: Lsn, kept_from: Lsn) -> Error {

@@ -20,37 +20,53 @@ struct OpenTransaction {
     copies: Option<Copies>,
     /// The newest record before copies that lack changes.
     original: Option<LogOffset>,
+    /// The LSN of the first record, of which only copies were read that lack changes.
+    lost: Option<Lsn>,
+}
+
+/// The changes of a transaction that has committed, besides those in its chain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Noted {
+    /// The newest record before copies that lack changes.
+    pub(super) original: Option<LogOffset>,
+    /// The LSN of its first record, if that was not read, and copies lack changes.
+    pub(super) lost: Option<Lsn>,
 }
 
 /// Copies of the records of a prepared transaction, which a checkpoint has carried forward (E9.13).
 #[derive(Debug)]
 struct Copies {
     first: Lsn,
-    /// The newest record before them.
-    before: LogOffset,
+    /// The newest record before them; `None` if none was read.
+    before: Option<LogOffset>,
+    /// The LSN of the first record that was copied.
+    original: Lsn,
     /// Whether a nested action is among them, of which only the undo is copied.
     lack_changes: bool,
 }
 
 impl OpenTransactions {
-    /// Notes a record. Returns, for a commit record, the newest record before the copies of its transaction, if these lack changes.
-    pub(super) fn note(&mut self, record: &RecordRef<'_>) -> Result<Option<LogOffset>> {
+    /// Notes a record. Returns, for a commit record, what its transaction has besides.
+    pub(super) fn note(&mut self, record: &RecordRef<'_>) -> Result<Noted> {
         let id = record.head.txn;
         if id == TxnId::NONE {
-            return Ok(None);
+            return Ok(Noted::default());
         }
         if matches!(record.head.kind, Kind::COMMIT | Kind::ROLLBACK_END) {
-            return Ok(self.0.remove(&id).and_then(|ended| ended.original));
+            let noted = self.0.remove(&id).map(|ended| Noted { original: ended.original, lost: ended.lost });
+            return Ok(noted.unwrap_or_default());
         }
         let offset = record.position.offset;
-        let fresh = || OpenTransaction { first: record.lsn, last: offset, copies: None, original: None };
+        let is_known = self.0.contains_key(&id);
+        let fresh = || OpenTransaction { first: record.lsn, last: offset, copies: None, original: None, lost: None };
         let open = self.0.entry(id).or_insert_with(fresh);
         if record.head.kind == CARRIED {
             let carried = Carried::take(record.body).map_err(|bad| Error::bad_record(record.lsn, bad.0))?;
             let parsed = Body::parse(carried.kind, carried.body);
             let lacks = matches!(parsed, Ok(Body::UndoOnly { undo: LoggedUndo::Logical { .. } }));
             if record.head.previous.is_none() {
-                open.copies = Some(Copies { first: record.lsn, before: open.last, lack_changes: false });
+                let before = is_known.then_some(open.last);
+                open.copies = Some(Copies { first: record.lsn, before, original: carried.lsn, lack_changes: false });
             }
             open.copies.iter_mut().for_each(|copies| copies.lack_changes |= lacks);
         } else if record.head.kind == Kind::PREPARE {
@@ -63,7 +79,7 @@ impl OpenTransactions {
         if open.copies.is_none() {
             open.last = offset;
         }
-        Ok(None)
+        Ok(Noted::default())
     }
 
     /// Returns the first LSN that is needed to go on behind a position.
@@ -81,8 +97,12 @@ impl OpenTransaction {
     fn copied(&mut self) {
         let Some(copies) = self.copies.take() else { return };
         if copies.lack_changes && !planted!("lacking_copies_delivered") {
-            self.original.get_or_insert(copies.before);
-        } else if self.original.is_none() {
+            match copies.before {
+                _ if self.original.is_some() || self.lost.is_some() => {}
+                None if !planted!("unread_branch_delivered") => self.lost = Some(copies.original),
+                before => self.original = before,
+            }
+        } else if self.original.is_none() && self.lost.is_none() {
             self.first = copies.first;
         }
     }

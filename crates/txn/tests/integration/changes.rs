@@ -378,3 +378,29 @@ fn carried_branch_is_delivered_whole() {
         assert_eq!(amounts, if is_nested { vec![7, 8] } else { vec![7] }, "E23.2");
     }
 }
+
+/// E23.2: a consumer that is created after a branch was carried forward has read none of its nested actions. It is told so.
+#[test]
+fn unread_branch_is_lost_by_name() {
+    let disk = SimDisk::new();
+    let options = || Options { carry_forward_bytes: Some(1), checkpoint_when_opened: false, ..common::options() };
+    let store = open_with(&disk, options());
+    let page = store.transact(page_with_zeros).unwrap();
+    let mut txn = store.begin();
+    let undo = Undo::logical(&Subtract { page: page.get(), slot: 1, amount: 8 });
+    txn.nested((), |txn| txn.update(at(page, 1), &Add { amount: 8 }).map(|()| ((), undo))).unwrap();
+    let Vote::Prepared(branch) = txn.prepare(b"branch").unwrap() else { panic!("it has changed something") };
+    let prepared = store.log().current_lsn();
+    for _ in 0..6 {
+        (0..100).for_each(|_| drop(store.transact(|txn| txn.log_record(KIND, &[0; 5000]).map(|_| ()))));
+        store.checkpoint().unwrap();
+    }
+    assert!(store.log().control().checkpoint.scan_lsn > prepared, "it was carried forward");
+    let mut stream = store.consumer("late", ConsumerOptions::default()).unwrap().changes().unwrap();
+    branch.commit(Commit::Sync).unwrap();
+    note(&store, 1).unwrap();
+    for _ in 0..2 {
+        let error = stream.next().expect_err("E23.2").to_string();
+        assert!(error.contains("consumer \"late\"") && error.contains("are lost"), "E23.2: {error}");
+    }
+}
