@@ -165,8 +165,8 @@ fn checkpointer_that_panics_stops_store() {
     let (clock, limit) = (Arc::new(Stuck), Some(Duration::from_secs(10)));
     let options = Options { background: true, checkpoint_every_bytes: 1, txn_time_limit: limit, clock, ..options() };
     let store = open_panicking(&disk, options).unwrap();
-    let page = store.transact(page_with_zeros).unwrap();
-    let stopped = stops(|_| store.transact(|txn| txn.update(at(page, 0), &Add { amount: 1 })));
+    // It may panic as soon as the first record is in the log.
+    let stopped = stops(|_| store.transact(page_with_zeros).map(drop));
     assert!(stopped, "E16.5: the checkpointer has panicked, and the store goes on");
 }
 
