@@ -41,7 +41,7 @@ use cedrat_wal::{Lsn, TxnId};
 use crate::changing::{Back, Changing};
 use crate::delta::RecordDelta;
 use crate::error::ObjectError;
-use crate::kept::{Flushable, Image, Kept, UndoState};
+use crate::kept::{Flushable, Image, Kept, Owed, UndoState};
 use crate::record;
 use crate::state::{State, Touched};
 use crate::transfer::{Reservation, Waiting};
@@ -205,13 +205,11 @@ impl Cache {
         if let Some(image) = kept.image() {
             return Ok(Some(image));
         }
-        if kept.in_page != found.version {
+        if found.version < kept.in_page {
             return Ok(None); // it was flushed meanwhile
         }
         let mut bytes = found.bytes;
-        for inverse in &kept.owed {
-            inverse.take_back(Arc::make_mut(&mut bytes))?;
-        }
+        Owed::pay(&kept.owed, found.version, Arc::make_mut(&mut bytes))?;
         let image = Image { bytes, version: kept.version };
         if let Some(room) = &mut room {
             room.release(&mut state, u64::MAX);
@@ -386,7 +384,7 @@ impl Unflushed for Cache {
                         Some(now) => {
                             inverse.take_back(Arc::make_mut(now)).expect("E13.1: an inverse does what it did before")
                         }
-                        None => kept.owed.push(inverse),
+                        None => kept.owed.push(Owed { lsn, inverse }),
                     }
                 }
             }

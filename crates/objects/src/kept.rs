@@ -23,6 +23,21 @@ impl<D: Delta> Inverse for D {
     }
 }
 
+/// An inverse that was logged, with its LSN, of a record whose bytes are not in the cache.
+#[derive(Clone)]
+pub(crate) struct Owed {
+    pub(crate) lsn: Lsn,
+    pub(crate) inverse: Arc<dyn Inverse>,
+}
+
+impl Owed {
+    /// Applies what the page lacks of these to its record. A page that was rebuilt has those that are not newer than its version.
+    pub(crate) fn pay(owed: &[Owed], version: Lsn, record: &mut [u8]) -> Result<(), Refused> {
+        let is_lacking = |owed: &&Owed| owed.lsn > version || planted!("undo_of_rebuilt_page_repeated");
+        owed.iter().filter(is_lacking).try_for_each(|owed| owed.inverse.take_back(record))
+    }
+}
+
 /// A record at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Image {
@@ -62,7 +77,7 @@ pub(crate) struct Kept {
     pub(crate) slot: Slot,
     pub(crate) was_used: bool,
     pub(crate) phase: Phase,
-    /// `None`: the page has the record as of `in_page`, without the undo in `owed`.
+    /// `None`: the page has the record as of `in_page`, without the undo in `owed`. If it was rebuilt since, it may have some of that.
     pub(crate) bytes: Option<Arc<[u8]>>,
     pub(crate) version: Lsn,
     /// LSN that must be durable before the record is written to its page.
@@ -76,7 +91,7 @@ pub(crate) struct Kept {
     pub(crate) after: Lsn,
     /// Changes of running transactions, the newest last.
     pub(crate) pending: Vec<Pending>,
-    pub(crate) owed: Vec<Arc<dyn Inverse>>,
+    pub(crate) owed: Vec<Owed>,
 }
 
 const _: () = assert!(std::mem::offset_of!(Kept, in_page) == 64 && size_of::<Option<Kept>>() == 128);

@@ -10,7 +10,7 @@ use cedrat_wal::{Lsn, TxnId};
 
 use crate::cache::Statistics;
 use crate::committing::PlanMemory;
-use crate::kept::{Flushable, Inverse, Kept, Phase, UndoState};
+use crate::kept::{Flushable, Kept, Owed, Phase, UndoState};
 
 /// A record that a transaction has changed.
 pub(crate) struct Touched {
@@ -282,5 +282,5 @@ pub(crate) struct Flush {
 pub(crate) enum Source {
     Bytes(Arc<[u8]>),
     /// The page, with these changes undone: the bytes of the record are not in the cache.
-    Page(Vec<Arc<dyn Inverse>>),
+    Page(Vec<Owed>),
 }

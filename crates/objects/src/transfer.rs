@@ -16,13 +16,13 @@
 
 use cedrat_pages::PageId;
 use cedrat_pages::layout::Versioned;
-use cedrat_sync::{Arc, Condvar, MutexGuard, planted};
+use cedrat_sync::{Condvar, MutexGuard, planted};
 use cedrat_txn::object_cache::KeptRecord;
 use cedrat_txn::{Error, RecordId, Refused, Result};
 
 use crate::cache::{Cache, Pages};
 use crate::error::ObjectError;
-use crate::kept::{Image, Inverse, Kept, OVERHEAD_BYTES, Phase};
+use crate::kept::{Image, Kept, OVERHEAD_BYTES, Owed, Phase};
 use crate::state::{Flush, Source, State};
 
 pub(crate) type Latched<'c> = MutexGuard<'c, State>;
@@ -246,12 +246,11 @@ fn write(flush: &Flush, pages: &dyn Pages) -> Result<()> {
 }
 
 /// Returns the bytes for the page of a record that is not in the cache: those of the page, with the owed undo.
-fn paid(at: RecordId, owed: &[Arc<dyn Inverse>], pages: &dyn Pages) -> Result<Vec<u8>> {
+fn paid(at: RecordId, owed: &[Owed], pages: &dyn Pages) -> Result<Vec<u8>> {
     let page = pages.read(at.page)?;
-    let record = Versioned::of(&page)?.get(at.slot)?;
+    let versioned = Versioned::of(&page)?;
+    let record = versioned.get(at.slot)?;
     let mut record = record.ok_or_else(|| Refused::new(format!("there is no record at {at}")))?.to_vec();
-    for inverse in owed {
-        inverse.take_back(&mut record)?;
-    }
+    Owed::pay(owed, versioned.version(at.slot)?, &mut record)?;
     Ok(record)
 }

@@ -235,6 +235,9 @@ impl Keeper {
 impl ToPages<'_> {
     /// As [`Store::read`]. Drop the page before flushing a record.
     ///
+    /// A page that was damaged and rebuilt may have a newer version of a record than was flushed to it: with all deferred changes
+    /// and inverses up to that LSN (E18.17d).
+    ///
     /// # Errors
     /// The page cannot be read.
     pub fn read(&self, page: PageId) -> Result<LatchedPage<'_>> {
@@ -249,7 +252,8 @@ impl ToPages<'_> {
     ///
     /// # Errors
     /// [`Error::Refused`] if the page has no such record, or one of another length; [`Error::Misuse`] if the page's
-    /// record is newer, or the LSNs are not in order. Then, or if the page cannot be read, nothing has happened.
+    /// record is newer, and the page was not rebuilt, or the LSNs are not in order. Then, or if the page cannot be read, nothing has
+    /// happened.
     pub fn flush_record(&self, kept: &KeptRecord<'_>) -> Result<()> {
         let inner = self.0;
         inner.alive()?;
@@ -264,7 +268,7 @@ impl ToPages<'_> {
         let has = version_to_replace(&page.page_ref(), at.slot, bytes.len())?;
         let was_rebuilt = || inner.pool.was_rebuilt(at.page) && !planted!("flush_into_rebuilt_page_refused");
         if has > version && was_rebuilt() {
-            return Ok(()); // it was rebuilt with a change that was committed since
+            return Ok(()); // it was rebuilt with a later change
         }
         if has > version {
             return Err(Error::Misuse(

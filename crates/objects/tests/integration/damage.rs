@@ -1,12 +1,15 @@
 //! Pages with valid checksums and invalid bytes: an error that names file and byte, never a wrong object.
 #![cfg(not(cedrat_shuttle))]
 
-use cedrat_objects::{ObjectId, UndoPolicy};
+use cedrat_media::{Damage, Media, SimDisk};
+use cedrat_objects::{ObjectId, Options, UndoPolicy};
 use cedrat_pages::layout::Versioned;
-use cedrat_pages::{PAGE_LEN, PageId, Slot};
+use cedrat_pages::{PAGE_FILE, PAGE_LEN, PageId, Slot, WriteBack};
+use cedrat_sync::Arc;
 use cedrat_txn::{Error, RecordId, SetRange, VersionedUpdate};
+use cedrat_wal::Lsn;
 
-use crate::common::{Place, is_absent, place};
+use crate::common::{Add, Place, Subtract, is_absent, place, place_with};
 
 /// Returns the record of an object in its page.
 fn record(place: &Place, id: ObjectId) -> Vec<u8> {
@@ -101,4 +104,45 @@ fn page_without_collection_is_reported() {
     place.store.transact(|txn| txn.update(RecordId::page(root), &ends)).unwrap();
     let error = place.objects.ids(&mut place.store.begin()).unwrap_err();
     names_the_place(&error, root);
+}
+
+/// Writes the page home, evicts it by allocations, and damages it there.
+fn evict_and_damage(place: &Place, page: PageId) {
+    let pool = place.store.pool();
+    pool.write_back(WriteBack::Below(Lsn::MAX)).unwrap();
+    while pool.is_resident(page) {
+        let others = place.store.pages_in_use().unwrap();
+        others.iter().filter(|&&other| other != page).for_each(|&other| drop(place.store.read(other).unwrap()));
+    }
+    place.disk.corrupt(PAGE_FILE, page.get() * PAGE_LEN as u64 + 2000, Damage::Flip { bit: 3 }).unwrap();
+}
+
+/// E19.9: the bytes of the object have left the cache with a change that is taken back then. Its page is rebuilt with the
+/// inverse, which was archived.
+#[test]
+fn undo_in_rebuilt_page_is_not_repeated() {
+    for is_flushed in [false, true] {
+        let archive: Arc<dyn Media> = Arc::new(SimDisk::new());
+        let mut of_store = cedrat_txn::Options { archive: Some(archive), ..cedrat_txn::Options::simulated() };
+        of_store.pool_bytes = 64 << 10;
+        let place = place_with(Options { undo: UndoPolicy::Inverses, ..Options::default() }, of_store);
+        let id = place.insert(&[0; 16]);
+        for _ in 0..300 {
+            place.insert(&[1; 900]);
+        }
+        let mut txn = place.begin();
+        let (add, subtract) = (Add { amount: 5 }, Subtract { amount: 5 });
+        place.objects.update_with(&mut txn, id, add, subtract).unwrap();
+        place.objects.evict(&place.store, id).unwrap();
+        evict_and_damage(&place, id.page);
+        txn.rollback().unwrap();
+        place.store.log().force(place.store.log().current_lsn()).unwrap();
+        if is_flushed {
+            place.objects.flush(&place.store, id).unwrap();
+        }
+        assert_eq!(place.get(id), Some(vec![0; 16]), "E19.9");
+        assert_eq!(place.store.pool().stats().pages_rebuilt, 1, "the page was damaged");
+        place.objects.flush_all(&place.store).unwrap();
+        assert_eq!(place.crashed().get(id), Some(vec![0; 16]), "E19.9");
+    }
 }

@@ -104,6 +104,8 @@ struct World {
     pages: Vec<PageId>,
     records: Vec<PageId>,
     branches: u64,
+    /// Whether a crash loses nothing that was logged.
+    is_forced: bool,
 }
 
 impl World {
@@ -125,7 +127,19 @@ impl World {
         let cache = TestCache::new(1);
         let keeper = store.keep_log_for(cache.clone());
         let random = Random::new(seed);
-        let mut world = World { random, disk, to, backup: None, store, cache, keeper, pages, records, branches: 0 };
+        let mut world = World {
+            random,
+            disk,
+            to,
+            backup: None,
+            store,
+            cache,
+            keeper,
+            pages,
+            records,
+            branches: 0,
+            is_forced: false,
+        };
         if !late {
             (world.pages, world.records) = (Vec::new(), Vec::new());
             (0..4).for_each(|_| world.add_page());
@@ -225,7 +239,10 @@ impl World {
 
     /// Goes on with the store after a crash, and ends the branches that it leaves.
     fn reopen(&mut self) {
-        let loss = self.loss();
+        let loss = if self.is_forced { Loss::Everything } else { self.loss() };
+        if self.is_forced {
+            self.store.log().force(self.store.log().current_lsn()).unwrap();
+        }
         self.disk = after(&self.disk, loss);
         self.to = after(&self.to, Loss::Everything);
         self.store = opened(&self.disk, options_of(&self.to, self.backup.as_ref())).expect("E18.17");
@@ -240,6 +257,36 @@ impl World {
         self.pages.retain(|page| in_use.contains(page));
         self.records.retain(|page| in_use.contains(page));
         self.add_page();
+    }
+
+    /// Does something with the store.
+    fn step(&mut self) {
+        match self.random.below(23) {
+            0..8 => self.change(),
+            8..13 => self.defer(),
+            13 => self.add_page(),
+            14 => self.free_page(),
+            15 => drop(self.store.extend_archive().unwrap()),
+            16..18 => self.store.checkpoint().unwrap(),
+            18 => self.back_up(),
+            19 => {
+                self.forget();
+                self.reopen(); // with that backup
+            }
+            20 => self.cache.flush_all(&self.store).unwrap(),
+            _ => self.reopen(),
+        }
+    }
+
+    /// Damages a page at home, whether it is in memory or not.
+    fn harm_one(&mut self, random: &mut Random) {
+        let file = self.disk.open(PAGE_FILE, OpenMode::Read).unwrap();
+        let in_use = self.store.pages_in_use().unwrap();
+        let page = in_use[random.below(in_use.len() as u64) as usize];
+        if page.get() < self.disk.len(file).unwrap() / PAGE_LEN as u64 {
+            let kind = if random.below(2) == 0 { Harm::Zeros } else { Harm::Bit(random.below(PAGE_LEN as u64 * 8)) };
+            harm(&self.disk, page, kind);
+        }
     }
 
     /// Opens two copies of the store as a crash leaves it, one with damaged pages. Both have the same pages.
@@ -513,6 +560,37 @@ fn random_pages_are_rebuilt() {
                     24 => world.forget(),
                     19..21 => world.reopen(),
                     _ => world.compare(),
+                }
+            }
+        });
+        assert!(caught.is_ok(), "seed {seed}");
+    }
+}
+
+/// E18.17: pages are damaged at home again and again while the store runs, and when it recovers. A twin without damage has the same
+/// pages at each time.
+#[test]
+fn store_with_damage_equals_its_twin() {
+    for seed in seeds() {
+        let caught = std::panic::catch_unwind(|| {
+            let mut twins = [(); 2].map(|()| World::new(seed, seed % 2 == 1));
+            for world in &mut twins {
+                world.is_forced = true;
+                world.reopen(); // with its backup
+            }
+            let mut random = Random::new(seed + 7);
+            for step in 0..100 {
+                twins.iter_mut().for_each(World::step);
+                (0..random.below(6)).for_each(|_| twins[1].harm_one(&mut random));
+                if step % 10 == 9 {
+                    let pages = twins.each_ref().map(|world| {
+                        world.cache.flush_all(&world.store).expect("E18.17d");
+                        pages_of(&world.store).into_iter().map(|(page, (_, found))| (page, found)).collect::<Vec<_>>()
+                    });
+                    for (sound, harmed) in pages[0].iter().zip(&pages[1]) {
+                        assert!(sound == harmed, "E18.17: page {} in step {step}", sound.0);
+                    }
+                    assert_eq!(pages[0].len(), pages[1].len());
                 }
             }
         });

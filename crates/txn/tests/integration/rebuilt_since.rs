@@ -146,3 +146,22 @@ fn page_is_rebuilt_while_archive_forgets() {
     });
     assert_eq!(read_number(&store, at(page, 0)).unwrap(), 7, "E18.17");
 }
+
+/// The disk of the archive is full, and has all log: the newest part of the index stays in memory.
+#[test]
+fn page_is_rebuilt_beside_full_disk() {
+    let to = SimDisk::new();
+    let (disk, store, pages) = many_pages(Options { archive_run_bytes: 64 << 10, ..options_of(&to, None) }, 40);
+    assert_eq!(number_of_damaged(&disk, &store, pages[3], &pages), Ok(3));
+    for changes in 1..20 {
+        (0..changes).for_each(|_| add(&store, pages[0], 1));
+        evict(&store, pages[3], &pages);
+        store.extend_archive().unwrap();
+        to.set_capacity(Some(to.space()));
+        assert_eq!(number_of_damaged(&disk, &store, pages[3], &pages), Ok(3), "E18.17: after {changes} changes");
+        to.set_capacity(None);
+        // The next one writes what was left.
+        add(&store, pages[0], 1);
+        assert_eq!(number_of_damaged(&disk, &store, pages[3], &pages), Ok(3));
+    }
+}

@@ -159,13 +159,26 @@ impl RecordIndex {
         }
         self.indexed.begin_with(archived.nothing_indexed());
         if self.indexed.up_to < archived.up_to() {
+            // An attempt that has failed may have left a run: no more of them are kept in memory.
+            self.write_if_long()?;
             self.index_some(archived, keys)?;
-            if self.tail.len() as u64 * LOG_BYTES_PER_ENTRY >= self.run_len || self.tail_log_bytes >= self.run_len {
-                self.write_tail()?;
-                self.merge()?;
+            match self.write_if_long() {
+                // All entries are in memory.
+                Err(LogError::Io { .. })
+                    if self.indexed.up_to == archived.up_to() && !planted!("full_index_refuses_page") => {}
+                written => written?,
             }
         }
         Ok(self.indexed.up_to < archived.up_to())
+    }
+
+    /// Makes a run of the entries in memory, if they are enough for one.
+    fn write_if_long(&mut self) -> Result<(), LogError> {
+        if self.tail.len() as u64 * LOG_BYTES_PER_ENTRY >= self.run_len || self.tail_log_bytes >= self.run_len {
+            self.write_tail()?;
+            self.merge()?;
+        }
+        Ok(())
     }
 
     /// Indexes the records up to an LSN: of all that were archived, or of about `run_len` bytes.
