@@ -379,7 +379,7 @@ fn carried_branch_is_delivered_whole() {
     }
 }
 
-/// E23.2: a consumer that is created after a branch was carried forward has read none of its nested actions. It is told so.
+/// E23.2: a consumer that is created after a branch was carried forward lacks its nested actions, and gets an error.
 #[test]
 fn unread_branch_is_lost_by_name() {
     let disk = SimDisk::new();
