@@ -99,13 +99,8 @@ impl Exclusive<'_> {
     }
 
     /// Lets a page that is damaged at home be written there again.
-    ///
-    /// It need not be before the redo point passes its records: until then it is damaged, and is rebuilt again after a crash.
     pub(crate) fn write_again(self) {
-        if self.recovery_lsn.load(Ordering::Relaxed) == 0 && !planted!("rebuilt_page_stays_in_memory") {
-            // The last checkpoint before the store is closed writes it, too.
-            self.recovery_lsn.store(self.pool.log.current_lsn().get().max(1), Ordering::SeqCst);
-        }
+        self.pool.note_damaged_home(self.latch.page());
     }
 
     /// Fills the body of a free page with a pattern, under no layout. The page was freed not later than at `freed_by`.
@@ -139,6 +134,19 @@ impl Exclusive<'_> {
         page.stamp();
         std::mem::forget(unfinished);
         result
+    }
+}
+
+impl Pool {
+    /// Lets a page that is damaged at home be written there again. The caller holds it alone.
+    ///
+    /// It need not be before the redo point passes its records: until then it is damaged, and is rebuilt again after a crash.
+    pub(crate) fn note_damaged_home(&self, page: PageId) {
+        let recovery_lsn = self.table.recovery_lsn(page);
+        if recovery_lsn.load(Ordering::Relaxed) == 0 && !planted!("rebuilt_page_stays_in_memory") {
+            // The last checkpoint before the store is closed writes it, too.
+            recovery_lsn.store(self.log.current_lsn().get().max(1), Ordering::SeqCst);
+        }
     }
 }
 

@@ -29,6 +29,7 @@ use crate::exclusive::Exclusive;
 use crate::file::PageFile;
 use crate::frames::{PageWords, Reservation, check_system};
 use crate::latch::Latch;
+use crate::order::{Held, Latched};
 use crate::page::{Damaged, PAGE_LEN, PageId, lsn_of};
 use crate::rebuild::Rebuilding;
 use crate::table::PageTable;
@@ -419,11 +420,14 @@ impl Pool {
             self.words(page).store(0, &buffer);
             frame.fill(page);
             if read {
-                loading.finish();
                 Counters::add(&self.counters.read, 1);
             } else {
-                Exclusive::new(self, loading.finish_exclusive(), None).write_again();
+                if planted!("rebuilt_page_latched_in_order") {
+                    drop(Held::take(Latched::ExclusivePage(page)));
+                }
+                self.note_damaged_home(page);
             }
+            loading.finish();
         }
         self.return_staging_buffer(buffer);
         loaded

@@ -1,7 +1,8 @@
 //! The archive of a store: its log, with what the store has recycled (Lemon §3.4; E18.9).
 //!
 //! 1. No part of the log is recycled before it is archived.
-//! 2. The archiver thread extends the archive. Each checkpoint does, too, before it truncates the log.
+//! 2. The archiver thread extends the archive, and the indexer thread indexes it. Each checkpoint extends it, too, before it truncates
+//!    the log.
 //! 3. A failure is recorded, and does not stop the store. Until an attempt succeeds the log keeps what is not archived: a full log
 //!    refuses transactions then, as on a full disk, and no transaction is rolled back for it.
 //! 4. A panic of the archive's medium is a failure, too. It may have interrupted an attempt anywhere, so this opening makes no other one.
@@ -37,10 +38,10 @@ pub struct ArchiveStatus {
     pub up_to: Lsn,
     /// The failure of the last attempt to extend it, if it failed. Attempts go on, unless a call of the archive's medium has panicked.
     pub failure: Option<String>,
-    /// The records up to this LSN are in the index by which damaged pages are rebuilt. The archiver thread indexes the others, or
+    /// The records up to this LSN are in the index by which damaged pages are rebuilt. The indexer thread indexes the others, or
     /// else the reader of a damaged page.
     pub indexed_up_to: Lsn,
-    /// The failure of the archiver thread when it last extended that index, or checked the backup: damaged pages may not be
+    /// The failure of the indexer thread when it last extended that index, or checked the backup: damaged pages may not be
     /// rebuilt.
     pub rebuild_failure: Option<String>,
     /// The time since when an attempt to extend it runs, or is awaited by a checkpoint; `None` if there is none. A time long ago means
@@ -224,10 +225,21 @@ impl Archive {
         more
     }
 
-    /// Whether a checkpoint waits for the archiver, or the archiver is to end.
-    fn wants_archiver(&self) -> bool {
-        let progress = self.progress.lock();
-        progress.is_requested || progress.archiver != ArchiverState::Serves
+    /// Waits until another attempt to extend the archive has ended than the last time. Returns `false` when the archiver ends.
+    fn next_extension(&self, seen: &mut u64) -> bool {
+        let mut progress = self.progress.lock();
+        while progress.archiver == ArchiverState::Serves {
+            if progress.ended != *seen {
+                *seen = progress.ended;
+                return true;
+            }
+            self.changed.wait(&mut progress);
+        }
+        false
+    }
+
+    fn is_served(&self) -> bool {
+        self.progress.lock().archiver == ArchiverState::Serves
     }
 
     /// Returns a page with all of its durable changes.
@@ -409,32 +421,40 @@ impl Store {
     }
 }
 
-/// The thread that extends the archive. Drop ends the thread and waits for it.
+/// The thread that extends the archive, and the one that prepares the rebuilding of pages: a disk of a backup that hangs, and a
+/// long reading of the archive, hold up the second one alone. Drop ends the threads and waits for them.
 pub(crate) struct Archiver {
     inner: Arc<Inner>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Archiver {
-    /// Starts the thread, if the store has an archive.
+    /// Starts the threads, if the store has an archive.
     pub(crate) fn start(inner: &Arc<Inner>, period: Duration) -> Result<Option<Archiver>> {
         let Some(archive) = &inner.archive else { return Ok(None) };
         archive.set_archiver(ArchiverState::Serves);
-        let served = Arc::clone(inner);
-        let started = Builder::new().name("cedrat-archiver".into()).spawn(move || {
+        let mut archiver = Archiver { inner: Arc::clone(inner), threads: Vec::new() };
+        let period = period.max(PERIOD_MIN);
+        // Dropped, it ends those that were started, and checkpoints extend the archive themselves.
+        archiver.spawn("cedrat-archiver", move |inner, archive| serve(inner, archive, period))?;
+        archiver.spawn("cedrat-indexer", serve_index)?;
+        Ok(Some(archiver))
+    }
+
+    fn spawn(&mut self, name: &str, work: impl FnOnce(&Inner, &Archive) + Send + 'static) -> Result<()> {
+        let served = Arc::clone(&self.inner);
+        let run = move || {
             if let Some(archive) = &served.archive {
-                serve(&served, archive, period.max(PERIOD_MIN));
+                work(&served, archive);
             }
-        });
-        let thread = started.map_err(|error| {
-            archive.set_archiver(ArchiverState::Missing);
-            Error::io("starting the archiver thread", error)
-        })?;
-        Ok(Some(Archiver { inner: Arc::clone(inner), thread: Some(thread) }))
+        };
+        let started = Builder::new().name(name.into()).spawn(run);
+        self.threads.push(started.map_err(|error| Error::io("starting the threads of an archive", error))?);
+        Ok(())
     }
 
     pub(crate) fn is_on(&self, id: ThreadId) -> bool {
-        self.thread.as_ref().is_some_and(|thread| thread.thread().id() == id)
+        self.threads.iter().any(|thread| thread.thread().id() == id)
     }
 }
 
@@ -450,16 +470,25 @@ fn serve(inner: &Inner, archive: &Archive, period: Duration) {
     while archive.next_attempt(period) && inner.alive().is_ok() {
         // A failure is recorded, and the next attempt may succeed.
         let _ = archive.extend(&inner.log, &inner.memory);
-        while archive.prepare_rebuild(inner) && !archive.wants_archiver() {}
+        if planted!("archiver_waits_for_backup") {
+            archive.prepare_rebuild(inner);
+        }
+    }
+}
+
+fn serve_index(inner: &Inner, archive: &Archive) {
+    let mut seen = 0;
+    while archive.next_extension(&mut seen) && inner.alive().is_ok() {
+        while archive.prepare_rebuild(inner) && archive.is_served() {}
     }
 }
 
 impl Drop for Archiver {
     fn drop(&mut self) {
         if let Some(archive) = &self.inner.archive {
-            archive.set_archiver(ArchiverState::Ends);
+            archive.set_archiver(if self.threads.is_empty() { ArchiverState::Missing } else { ArchiverState::Ends });
         }
-        if let Some(thread) = self.thread.take() {
+        for thread in self.threads.drain(..) {
             // A panic in the thread was printed; checkpoints go on to extend the archive.
             let _ = thread.join();
         }

@@ -27,7 +27,7 @@ use crate::copy::{BlocksToCopy, Limits, are_same, has_same_records, refuse_other
 use crate::entries::{DirectoryLock, LOCK_FILE, lock};
 use crate::epoch::{Epoch, Epochs};
 use crate::forget::newest_segment;
-use crate::index::Indexed;
+use crate::index::{INDEX_DIRECTORY, Indexed};
 use crate::log::Log;
 use crate::look;
 use crate::moments::{MOMENTS_FILE, Moment, Moments, descriptions_around};
@@ -163,6 +163,11 @@ impl LogArchive {
             MOMENTS_FILE => to.open(file, OpenMode::Read).and_then(|file| to.len(file)).is_ok_and(|len| len == 0),
             _ => false,
         })?;
+        // The index of an archive that was removed may be of another history.
+        let left = to.list(INDEX_DIRECTORY).map_err(io)?.into_iter().next();
+        if let Some(file) = left.filter(|_| !planted!("index_of_removed_archive_used")) {
+            return Err(LogError::AlreadyThere { file: format!("{INDEX_DIRECTORY}/{file}") });
+        }
         let mut control = Control { promise: now.checkpoint.scan_lsn.previous(), generation: 1, ..now };
         for known in &mut control.partitions {
             known.durable_below = known.scan_from;

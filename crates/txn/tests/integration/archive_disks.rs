@@ -3,6 +3,7 @@
 
 use cedrat_media::{Call, Fault, Media, SimDisk};
 use cedrat_pages::PageId;
+use cedrat_sync::thread::{self, ThreadId};
 use cedrat_sync::{Arc, Condvar, Mutex};
 use cedrat_txn::{BackupOptions, Commit, Error, Options, RestoreTarget, Store, restore};
 use std::time::Duration;
@@ -33,11 +34,16 @@ struct Gate {
 
 impl Gate {
     fn of(disk: &SimDisk) -> Arc<Gate> {
+        Gate::passed_by(disk, None)
+    }
+
+    /// Makes a gate that one thread always passes.
+    fn passed_by(disk: &SimDisk, free: Option<ThreadId>) -> Arc<Gate> {
         let gate = Arc::new(Gate::default());
         let passed = Arc::clone(&gate);
         disk.before_each_call(move |_, _, _| {
             let mut is_closed = passed.is_closed.lock();
-            while *is_closed {
+            while *is_closed && free != Some(thread::current().id()) {
                 passed.changed.wait(&mut is_closed);
             }
         });
@@ -121,4 +127,33 @@ fn hanging_archive_is_named() {
     store.extend_archive().unwrap();
     assert_eq!(store.checkpoint_failure(), None, "E18.11b");
     add(&store, page).expect("the archive lets the log be recycled");
+}
+
+/// E18.11b: the disk of the backup hangs, which is only read so as to rebuild pages.
+#[test]
+fn hanging_backup_holds_up_no_checkpoint() {
+    let (disk, to, backup) = (SimDisk::new(), SimDisk::new(), SimDisk::new());
+    let store = Store::open(media(&disk), archived(&to), registry()).unwrap();
+    let page = store.transact(page_with_zeros).unwrap();
+    let mut loser = store.begin();
+    page_with_zeros(&mut loser).unwrap();
+    (0..20).for_each(|_| add(&store, page).unwrap());
+    store.backup(&media(&backup), BackupOptions::default()).unwrap();
+    drop((loser, store));
+    let gate = Gate::passed_by(&backup, Some(thread::current().id()));
+    gate.set_closed(true);
+    let archive_wait_max = Duration::from_secs(5);
+    let options = Options { backup: Some(media(&backup)), archive_wait_max, ..archived(&to) };
+    let store = Store::open(media(&disk), options, registry()).unwrap();
+    let checkpoint = || {
+        add(&store, page).unwrap();
+        let lsn = store.log().current_lsn();
+        store.checkpoint().unwrap();
+        (lsn, store.archive_status().unwrap())
+    };
+    let checkpoints = [(); 3].map(|()| checkpoint());
+    gate.set_closed(false);
+    for (lsn, status) in checkpoints {
+        assert!(status.up_to >= lsn && status.failure.is_none(), "E18.11b: {lsn} {status:?}");
+    }
 }

@@ -72,6 +72,7 @@ pub(crate) fn options_of(archive: &SimDisk, backup: Option<&SimDisk>) -> Options
     };
     options.archive_run_bytes = 1 << 10;
     options.pool_bytes = 64 << 10;
+    options.carry_forward_bytes = Some(1);
     options
 }
 
@@ -209,6 +210,32 @@ impl World {
         }
     }
 
+    /// Prepares a branch that has formatted its pages, and stays in doubt.
+    fn begin_branch(&mut self) {
+        self.branches += 1;
+        let mut txn = self.store.begin();
+        let page = page_with_zeros(&mut txn).unwrap();
+        let records = page_of_records(&mut txn, 2).unwrap();
+        for slot in 0..2 {
+            txn.update(at(page, slot), &Add { amount: 3 }).unwrap();
+            let back = if self.random.below(2) == 0 { Back::CommittedOnly } else { Back::Inverse };
+            let by = self.random.below(9);
+            // A transaction defers all its changes in one way.
+            let _ = self.cache.change(&mut txn, &self.keeper, at(records, slot), by, back);
+        }
+        let Vote::Prepared(prepared) = txn.prepare(&self.branches.to_le_bytes()).unwrap() else {
+            panic!("it has changed")
+        };
+        drop(prepared);
+    }
+
+    /// Commits a branch that is in doubt. The next opening rolls others back.
+    fn end_branch(&mut self) {
+        if let Some(branch) = self.store.in_doubt().unwrap().first() {
+            self.store.prepared(&branch.id).unwrap().commit(Commit::Sync).unwrap();
+        }
+    }
+
     /// Leaves the branch to the next opening.
     fn end_later(&mut self, prepared: Prepared) {
         drop(prepared);
@@ -261,7 +288,9 @@ impl World {
 
     /// Does something with the store.
     fn step(&mut self) {
-        match self.random.below(23) {
+        match self.random.below(26) {
+            23..25 => self.begin_branch(),
+            25 => self.end_branch(),
             0..8 => self.change(),
             8..13 => self.defer(),
             13 => self.add_page(),

@@ -1,6 +1,6 @@
 //! Pages are rebuilt from what archive and backup have at that time: carried branches, forgotten log, failing disks.
 
-use cedrat_media::{Call, Damage, Fault, SimDisk};
+use cedrat_media::{Call, Damage, Fault, Media, SimDisk};
 use cedrat_pages::{PAGE_FILE, PAGE_LEN, PageId};
 use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::thread;
@@ -109,6 +109,18 @@ fn page_damaged_in_backup_is_rebuilt() {
     assert_eq!(number_of_damaged(&disk, &store, pages[3], &pages), Ok(3), "E18.17");
 }
 
+/// E18.17: the thread holds another page, beside which it may read pages, and change none.
+#[test]
+fn page_is_rebuilt_beside_held_page() {
+    let to = SimDisk::new();
+    let (disk, store, pages) = many_pages(options_of(&to, None), 40);
+    evict(&store, pages[3], &pages);
+    flip_a_bit(&disk, pages[3]);
+    let held = store.read(pages[5]).unwrap();
+    assert_eq!(read_number(&store, at(pages[3], 0)).unwrap(), 3, "E18.17");
+    drop(held);
+}
+
 /// E18.16b: a file of the index cannot be read.
 #[test]
 fn unreadable_index_is_made_again() {
@@ -164,4 +176,19 @@ fn page_is_rebuilt_beside_full_disk() {
         add(&store, pages[0], 1);
         assert_eq!(number_of_damaged(&disk, &store, pages[3], &pages), Ok(3));
     }
+}
+
+/// An archive begins in an empty directory: the index of a removed one may be of another history.
+#[test]
+fn archive_beside_foreign_index_is_refused() {
+    let to = SimDisk::new();
+    let (disk, store, pages) = many_pages(options_of(&to, None), 40);
+    assert_eq!(number_of_damaged(&disk, &store, pages[3], &pages), Ok(3));
+    drop(store);
+    for directory in ["log/", ""] {
+        let names = to.list(directory.trim_end_matches('/')).unwrap();
+        names.iter().for_each(|name| to.remove(&format!("{directory}{name}")).unwrap());
+    }
+    let error = opened(&disk, options_of(&to, None)).expect_err("it has an index").to_string();
+    assert!(error.contains("index/"), "{error}");
 }
