@@ -74,7 +74,7 @@ fn panic_of_archive_is_reported() {
     let page = store.transact(page_with_zeros).unwrap();
     store.backup(&media(&backup), BackupOptions::default()).unwrap();
     add(&store, page).unwrap();
-    to.inject(Fault::panic(Call::Write));
+    to.inject(Fault::panic(Call::Write).of("log/"));
     store.checkpoint().expect("E18.11a: the store goes on");
     let failure = store.archive_status().unwrap().failure.expect("E18.11a");
     assert!(failure.contains("panicked") && failure.contains("open the store again"), "E18.11a: {failure}");
@@ -141,10 +141,11 @@ fn hanging_backup_holds_up_no_checkpoint() {
     store.backup(&media(&backup), BackupOptions::default()).unwrap();
     drop((loser, store));
     let gate = Gate::passed_by(&backup, Some(thread::current().id()));
-    gate.set_closed(true);
+    let _closed_before = gate.close();
     let archive_wait_max = Duration::from_secs(5);
     let options = Options { backup: Some(media(&backup)), archive_wait_max, ..archived(&to) };
     let store = Store::open(media(&disk), options, registry()).unwrap();
+    let closed = gate.close();
     let checkpoint = || {
         add(&store, page).unwrap();
         let lsn = store.log().current_lsn();
@@ -152,7 +153,7 @@ fn hanging_backup_holds_up_no_checkpoint() {
         (lsn, store.archive_status().unwrap())
     };
     let checkpoints = [(); 3].map(|()| checkpoint());
-    gate.set_closed(false);
+    drop(closed);
     for (lsn, status) in checkpoints {
         assert!(status.up_to >= lsn && status.failure.is_none(), "E18.11b: {lsn} {status:?}");
     }
