@@ -82,6 +82,12 @@ pub enum Error {
         /// The time.
         time: SystemTime,
     },
+    /// The backup from which damaged pages are rebuilt could not be read when the store was opened.
+    #[error("the backup from which damaged pages are rebuilt cannot be read: {why}; open the store again when it can")]
+    BackupUnreadable {
+        /// The reason.
+        why: String,
+    },
     /// A damaged page cannot be rebuilt: the archive does not have all of its records. Open the store with a backup.
     #[error(
         "page {page} cannot be rebuilt: the archive begins at LSN {}, after the first records of the page, and the store was opened \

@@ -53,6 +53,8 @@ pub(crate) struct Rebuilder {
     /// Opened when it is needed.
     index: Mutex<Option<RecordIndex>>,
     backup: Option<Backup>,
+    /// The reason why the backup could not be opened.
+    unreadable: Option<String>,
 }
 
 /// A backup from which pages are rebuilt.
@@ -108,19 +110,24 @@ impl Rebuilder {
             }
             Ok(Backup { media: Arc::clone(media), found, is_continued: Mutex::new(false) })
         };
-        let backup = backup.map(open).transpose()?;
-        Ok(Rebuilder { to: Arc::clone(to), run_len, index: Mutex::new(None), backup })
+        let (backup, unreadable) = match backup.map(open).transpose() {
+            Ok(backup) => (backup, None),
+            Err(error @ Error::Log(LogError::Foreign { .. })) => return Err(error),
+            // The store needs it only for damaged pages.
+            Err(error) => (None, Some(error.to_string())),
+        };
+        Ok(Rebuilder { to: Arc::clone(to), run_len, index: Mutex::new(None), backup, unreadable })
     }
 
     /// Checks the backup, and indexes a piece of what was archived since. Returns the LSN up to which records are indexed, and whether
     /// there is more.
     pub(crate) fn prepare(&self, inner: &Inner, archived: &ArchivedLog) -> Result<(Lsn, bool)> {
-        self.backup.as_ref().map_or(Ok(()), |backup| backup.check(archived))?;
         let mut index = self.index.lock();
         let index = self.opened(&mut index, archived)?;
         let more = healed(index, archived, &mut |index| {
             Ok(index.catch_up_a_piece(archived, &mut |record, keys| inner.keys_of(record, keys))?)
         })?;
+        self.backup(archived)?;
         Ok((index.up_to(), more))
     }
 
@@ -158,6 +165,15 @@ impl Rebuilder {
         })
     }
 
+    /// Returns the backup, if there is one and the archive continues it.
+    fn backup(&self, archived: &ArchivedLog) -> Result<Option<&Backup>> {
+        match (&self.backup, &self.unreadable) {
+            (Some(backup), _) => backup.check(archived).map(|()| Some(backup)),
+            (None, Some(why)) => Err(Error::BackupUnreadable { why: why.clone() }),
+            (None, None) => Ok(None),
+        }
+    }
+
     /// Returns a page as it was once, and the LSN from which on it may lack changes.
     fn image(&self, history: &History<'_>, page: PageId) -> Result<(PageBuf, Lsn)> {
         let first = if planted!("page_with_forgotten_change") { Lsn::ZERO } else { history.archived.first() };
@@ -166,8 +182,8 @@ impl Rebuilder {
         if let Some(image) = formatted(since)? {
             return Ok(image);
         }
-        let of_backup = match &self.backup {
-            Some(backup) => backup.check(history.archived).and_then(|()| Ok((backup.page(page)?, since))),
+        let of_backup = match self.backup(history.archived).transpose() {
+            Some(backup) => backup.and_then(|backup| Ok((backup.page(page)?, since))),
             None => Err(Error::NoImage { page, archived_from: history.archived.first() }),
         };
         // Without the backup, the archive may have the page from its beginning.

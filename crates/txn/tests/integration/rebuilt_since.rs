@@ -192,3 +192,17 @@ fn archive_beside_foreign_index_is_refused() {
     let error = opened(&disk, options_of(&to, None)).expect_err("it has an index").to_string();
     assert!(error.contains("index/"), "{error}");
 }
+
+/// E18.17b: the store opens without its backup, and only a page that needs it is refused.
+#[test]
+fn store_opens_beside_unreadable_backup() {
+    let to = SimDisk::new();
+    let (disk, store, pages) = many_pages(Options { archive: None, ..options_of(&to, None) }, 40);
+    store.close().unwrap();
+    let store = opened(&disk, options_of(&to, Some(&SimDisk::new()))).expect("E18.17b");
+    let page = store.transact(page_with_zeros).unwrap();
+    assert_eq!(number_of_damaged(&disk, &store, page, &pages), Ok(0), "the archive has it from its beginning");
+    let error = number_of_damaged(&disk, &store, pages[3], &pages).expect_err("E18.17b");
+    assert!(error.contains("the backup from which damaged pages are rebuilt cannot be read"), "E18.17b: {error}");
+    assert_eq!(read_number(&store, at(pages[4], 0)).unwrap(), 4);
+}
