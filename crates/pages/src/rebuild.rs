@@ -6,17 +6,18 @@
 //! 2. So a page that cannot be read, or does not verify, is what its records in the log make of an older copy of it.
 //! 3. A page that is newer than the log is not rebuilt: the damage is that of the log (E20.5).
 
-use cedrat_media::{AlignedBuf, Media, OpenMode, read_exact_at};
-use cedrat_sync::Arc;
+use cedrat_media::{AlignedBuf, Media};
+use cedrat_sync::{Arc, planted};
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::time::SystemTime;
 
+use crate::at_home::PageAtHome;
 use crate::error::PoolError;
-use crate::file::PAGE_FILE;
-use crate::page::{PAGE_LEN, PageId, verify};
+use crate::page::{PAGE_LEN, PageId};
 use crate::pool::Pool;
 use crate::view::PageBuf;
+use crate::written::WrittenBits;
 
 /// The number of rebuilt pages that are remembered.
 const REMEMBERED_MAX: usize = 1000;
@@ -129,19 +130,20 @@ impl Pool {
     }
 }
 
-/// Returns a page of a store that is not open, a backup for example; `None` if its file ends before.
+/// Returns a page of a store that is not open, a backup for example. A page behind the end of its file that was never written there is
+/// empty.
 ///
 /// # Errors
-/// [`PoolError::Damaged`]; [`PoolError::Io`].
-pub fn copy_of_page(from: &dyn Media, page: PageId) -> Result<Option<PageBuf>, PoolError> {
-    let failed = |error| PoolError::io(format!("reading page {page} of {PAGE_FILE}"), error);
-    let file = from.open(PAGE_FILE, OpenMode::Read).map_err(failed)?;
-    if from.len(file).map_err(failed)? <= page.file_offset() {
-        return Ok(None);
+/// [`PoolError::Damaged`], also if the page was written and reads as zeros; [`PoolError::Beyond`], if it was written and the file ends
+/// before it; [`PoolError::Foreign`], [`PoolError::Io`].
+pub fn copy_of_page(from: &dyn Media, page: PageId) -> Result<PageBuf, PoolError> {
+    let was_written = WrittenBits::look(from)?.is_some_and(|bits| bits.has(page));
+    let found = match PageAtHome::look(from, page) {
+        Err(PoolError::Beyond { .. }) if !was_written => return Ok(PageBuf::new(page)),
+        found => found?,
+    };
+    match found.damage.filter(|_| !planted!("lost_copy_rebuilt")) {
+        Some(damage) => Err(PoolError::damaged(found.file, damage)),
+        None => Ok(found.bytes),
     }
-    let mut bytes = AlignedBuf::zeroed(PAGE_LEN);
-    read_exact_at(from, file, page.file_offset(), &mut bytes).map_err(failed)?;
-    let bytes: &[u8; PAGE_LEN] = (&bytes[..]).try_into().expect("the length of a page");
-    verify(bytes, page).map_err(|damage| PoolError::damaged(from.path(file), damage))?;
-    Ok(Some(PageBuf::from_bytes(page, bytes)))
 }

@@ -183,7 +183,7 @@ impl Rebuilder {
             return Ok(image);
         }
         let of_backup = match self.backup(history.archived).transpose() {
-            Some(backup) => backup.and_then(|backup| Ok((backup.page(page)?, since))),
+            Some(backup) => backup.and_then(|backup| Ok((copy_of_page(&*backup.media, page)?, since))),
             None => Err(Error::NoImage { page, archived_from: history.archived.first() }),
         };
         // Without the backup, the archive may have the page from its beginning.
@@ -207,16 +207,6 @@ fn healed<T>(
             attempt(index)
         }
         done => done,
-    }
-}
-
-impl Backup {
-    /// Returns a page of the backup; an empty one if the backup ends before it.
-    fn page(&self, page: PageId) -> Result<PageBuf> {
-        match copy_of_page(&*self.media, page) {
-            Ok(copy) => Ok(copy.unwrap_or_else(|| PageBuf::new(page))),
-            Err(error) => Err(error.into()),
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Pages are rebuilt from what archive and backup have at that time: carried branches, forgotten log, failing disks.
 
-use cedrat_media::{Call, Damage, Fault, Media, SimDisk};
+use cedrat_media::{Call, Damage, Durability, Fault, Loss, Media, OpenMode, SimDisk};
 use cedrat_pages::{PAGE_FILE, PAGE_LEN, PageId};
 use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::thread;
@@ -205,4 +205,38 @@ fn store_opens_beside_unreadable_backup() {
     let error = number_of_damaged(&disk, &store, pages[3], &pages).expect_err("E18.17b");
     assert!(error.contains("the backup from which damaged pages are rebuilt cannot be read"), "E18.17b: {error}");
     assert_eq!(read_number(&store, at(pages[4], 0)).unwrap(), 4);
+}
+
+/// A store whose archive begins after its backup has the pages, and the backup.
+fn late_archive() -> (SimDisk, SimDisk, SimDisk, Vec<PageId>) {
+    let to = SimDisk::new();
+    let (disk, store, pages) = many_pages(Options { archive: None, ..options_of(&to, None) }, 40);
+    store.close().unwrap();
+    let store = opened(&disk, options_of(&to, None)).unwrap();
+    let backup = back_up(&store);
+    add(&store, pages[3], 100);
+    store.close().unwrap();
+    (disk, to, backup, pages)
+}
+
+/// E18.17e: the backup's copy of the page is lost: it reads as zeros, or the file ends before it.
+#[test]
+fn page_lost_in_backup_is_refused() {
+    let (disk, to, backup, pages) = late_archive();
+    let lost = pages[3].get() * PAGE_LEN as u64;
+    let rebuilt = |backup: &SimDisk| {
+        let (disk, to) = (after(&disk, Loss::Everything), after(&to, Loss::Everything));
+        let store = opened(&disk, options_of(&to, Some(backup))).unwrap();
+        number_of_damaged(&disk, &store, pages[3], &pages)
+    };
+    assert_eq!(rebuilt(&backup), Ok(103), "E18.17");
+    let file = |backup: &SimDisk| backup.open(PAGE_FILE, OpenMode::ReadWrite).unwrap();
+    let zeroed = after(&backup, Loss::Everything);
+    zeroed.write_at(file(&zeroed), lost, &[0; PAGE_LEN], Durability::Durable).unwrap();
+    let error = rebuilt(&zeroed).expect_err("E18.17e");
+    assert!(error.contains("the write was lost"), "E18.17e: {error}");
+    let short = after(&backup, Loss::Everything);
+    short.set_len(file(&short), lost).unwrap();
+    let error = rebuilt(&short).expect_err("E18.17e");
+    assert!(error.contains("does not exist"), "E18.17e: {error}");
 }
