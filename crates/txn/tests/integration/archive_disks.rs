@@ -1,7 +1,7 @@
 //! Archives on disks that hang, or whose medium panics.
 #![cfg(not(cedrat_shuttle))] // a panic ends a schedule
 
-use cedrat_media::{Call, Fault, Media, SimDisk};
+use cedrat_media::{Call, Fault, SimDisk};
 use cedrat_pages::PageId;
 use cedrat_sync::thread::{self, ThreadId};
 use cedrat_sync::{Arc, Condvar, Mutex};
@@ -9,10 +9,6 @@ use cedrat_txn::{BackupOptions, Commit, Error, Options, RestoreTarget, Store, re
 use std::time::Duration;
 
 use crate::common::*;
-
-fn media(disk: &SimDisk) -> Arc<dyn Media> {
-    Arc::new(disk.clone())
-}
 
 /// Options with an archiver that extends the archive only on request.
 fn archived(to: &SimDisk) -> Options {

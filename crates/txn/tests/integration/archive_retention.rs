@@ -1,7 +1,7 @@
 //! Archives of stores that forget what is before a backup or a moment.
 
 use cedrat_heap::HeapOptions;
-use cedrat_media::{Loss, Media, SimDisk};
+use cedrat_media::{Loss, SimDisk};
 use cedrat_pages::PageId;
 use cedrat_sync::Arc;
 use cedrat_txn::{BackupOptions, Error, ForgetBefore, Options, RestoreTarget, Result, Store, forget_archive, restore};
@@ -9,10 +9,6 @@ use cedrat_wal::{FoundArchive, LogError, LogOptions, Lsn};
 use std::time::UNIX_EPOCH;
 
 use crate::common::*;
-
-fn media(disk: &SimDisk) -> Arc<dyn Media> {
-    Arc::new(disk.clone())
-}
 
 fn opened(disk: &SimDisk, to: &SimDisk) -> Store {
     Store::open(media(disk), Options { archive: Some(media(to)), ..options() }, registry()).unwrap()

@@ -71,10 +71,6 @@ impl Media for Beside {
     }
 }
 
-fn media(disk: &SimDisk) -> Arc<dyn Media> {
-    Arc::new(disk.clone())
-}
-
 fn archived(to: Arc<dyn Media>) -> Options {
     Options { archive: Some(to), txn_log_limit_bytes: Some(u64::MAX), ..options() }
 }

@@ -1,28 +1,12 @@
 //! Random histories of a store with an archive: crashes, prepared branches, lost tails, backups, restores of restored stores.
 
 use cedrat_heap::HeapOptions;
-use cedrat_media::{Loss, Media, SimDisk};
+use cedrat_media::{Loss, SimDisk};
 use cedrat_pages::PageId;
-use cedrat_sync::Arc;
 use cedrat_txn::{BackupOptions, Commit, ForgetBefore, Options, Prepared, RestoreTarget, Store, Vote, restore};
 use cedrat_wal::{FoundArchive, Log, LogError, Lsn};
 
 use crate::common::*;
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound
-    }
-}
-
-fn media(disk: &SimDisk) -> Arc<dyn Media> {
-    Arc::new(disk.clone())
-}
 
 /// The state after an LSN: the sum of all commits, and the number of branches in doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +51,7 @@ impl World {
         let page = store.transact(page_with_zeros).unwrap();
         let options = HeapOptions { chunk_len: 4096, size: 4096, ..HeapOptions::raw(1 << 16) };
         store.memory().create_heap("words", &options).unwrap();
-        let random = Random(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let random = Random::new(seed);
         let (now, states) = (State { sum: 0, in_doubt: 0 }, Vec::new());
         World { random, disk, to, store: Some(store), page, branches: 0, now, states, backups: Vec::new() }
     }

@@ -8,10 +8,6 @@ use cedrat_wal::LogError;
 
 use crate::common::*;
 
-fn media(disk: &SimDisk) -> Arc<dyn Media> {
-    Arc::new(disk.clone())
-}
-
 /// A backup with pages, free ones too, heaps, and a log that was recycled; and an archive that continues it.
 fn backed_up() -> (SimDisk, SimDisk) {
     let (backup, archive) = (SimDisk::new(), SimDisk::new());
@@ -49,15 +45,6 @@ fn with_flipped_bit(disk: &SimDisk, name: &str, bit: u64) -> SimDisk {
     disk
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 33) % bound
-    }
-}
-
 /// Returns bits of a file: some at random, and those of the first bytes and of the last ones.
 fn bits(random: &mut Random, len: u64) -> Vec<u64> {
     let count = if cfg!(miri) { 2 } else { 30 };
@@ -79,7 +66,7 @@ fn each_flipped_bit_is_named() {
     let whole = checked(&backup, None).unwrap();
     assert!(whole.problems.is_empty() && !whole.was_opened && whole.pages > 0, "E18.14: {whole:?}");
     let image = backup.image();
-    let (mut random, mut missed, mut cases) = (Random(7), Vec::new(), 0);
+    let (mut random, mut missed, mut cases) = (Random::new(7), Vec::new(), 0);
     for name in image.names() {
         let len = image.file(name).unwrap().len() as u64;
         for bit in bits(&mut random, len.max(1)).into_iter().filter(|_| len > 0) {

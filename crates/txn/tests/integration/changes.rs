@@ -4,21 +4,17 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cedrat_heap::HeapOptions;
-use cedrat_media::{Loss, Media, SimDisk};
-use cedrat_sync::{Arc, thread};
+use cedrat_media::{Loss, SimDisk};
+use cedrat_sync::thread;
 use cedrat_txn::{
     Change, ChangeSet, ChangeStream, Commit, ConsumerOptions, Error, Options, Prepared, Result, Store, StreamToken,
     Undo, Vote,
 };
 use cedrat_wal::{Log, Lsn};
 
-use crate::common::{self, Add, Subtract, at, every_crash, page_with_zeros};
+use crate::common::{self, Add, Subtract, at, every_crash, media, page_with_zeros};
 
 const KIND: &str = "test.noted";
-
-fn media(disk: &SimDisk) -> Arc<dyn Media> {
-    Arc::new(disk.clone())
-}
 
 fn open_with(disk: &SimDisk, options: Options) -> Store {
     Store::open(media(disk), options, common::registry().record_kind(KIND)).expect("the store opens")

@@ -82,6 +82,27 @@ pub(crate) fn registry() -> Registry {
     Registry::new().operation::<Add>().logical::<Subtract>().logical::<SubtractTen>()
 }
 
+/// A small generator (xorshift).
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// Returns a number below `bound`, or 0.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % bound.max(1)
+    }
+}
+
+pub(crate) fn media(disk: &SimDisk) -> Arc<dyn Media> {
+    Arc::new(disk.clone())
+}
+
 pub(crate) fn page_with_zeros(txn: &mut Txn) -> Result<PageId> {
     let page = txn.allocate()?;
     txn.update(RecordId::page(page), &FormatFresh::new(LayoutKind::RAW))?;

@@ -14,25 +14,6 @@ use std::ops::ControlFlow;
 use crate::common::{self, *};
 use crate::kept::{self, Back, TestCache, page_of_records};
 
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Random {
-        Random(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound.max(1)
-    }
-}
-
-pub(crate) fn media(disk: &SimDisk) -> Arc<dyn Media> {
-    Arc::new(disk.clone())
-}
-
 /// Returns a disk as a crash leaves it now.
 pub(crate) fn after(disk: &SimDisk, loss: Loss) -> SimDisk {
     disk.journal().crash(disk.journal_len(), loss)

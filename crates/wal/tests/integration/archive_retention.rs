@@ -5,17 +5,8 @@ use cedrat_sync::Arc;
 use cedrat_wal::*;
 use std::io;
 
+use crate::archives::{PARTITIONS, append, options};
 use crate::common::*;
-
-const PARTITIONS: u16 = 2;
-
-fn options() -> LogOptions {
-    LogOptions { partitions: PARTITIONS, ..LogOptions::growing() }
-}
-
-fn media(disk: &SimDisk) -> Arc<dyn Media> {
-    Arc::new(disk.clone())
-}
 
 /// A log with an archive, and backups of it.
 struct World {
@@ -25,21 +16,24 @@ struct World {
     backups: Vec<SimDisk>,
 }
 
-fn append(log: &Log, records: u64) {
-    for number in 0..records {
-        let bytes = vec![number as u8; 500 + (number as usize * 97) % 3000];
-        let mut room = log.reserve(record_len_bound(ByteLen(bytes.len() as u64)), ByteLen(0)).unwrap();
-        log.append(PartitionId((number % u64::from(PARTITIONS)) as u16), update(1, None), &[&bytes], &mut room);
-    }
-    log.force(log.current_lsn()).unwrap();
-}
-
 /// Two records of which power fails before the older one is durable.
 fn append_and_lose(log: &Log) {
     let mut room = log.reserve(ByteLen(4000), ByteLen(0)).unwrap();
     log.append(PartitionId(1), update(1, None), &[&[7; 200]], &mut room);
     let offset = log.append(PartitionId(0), update(1, None), &[&[7; 200]], &mut room).offset;
     log.force_partition(Position { partition: PartitionId(0), offset }).unwrap();
+}
+
+/// Returns two logs with the same beginning.
+fn histories() -> [Log; 2] {
+    let disk = SimDisk::new();
+    let log = Log::create(&media(&disk), &options(), &[]).unwrap();
+    append(&log, 20);
+    drop(log);
+    [(); 2].map(|()| {
+        let copy = disk.cut_power(Loss::Everything);
+        Log::look(&media(&copy)).unwrap().begin(&[], &options()).unwrap()
+    })
 }
 
 fn checkpoint(log: &Log, archive: &LogArchive) {
@@ -168,12 +162,7 @@ fn failed_forgetting_is_repeated() {
 /// E18.9b: an archive that has forgotten almost everything is not extended by a log of another history.
 #[test]
 fn forgetful_archive_refuses_other_history() {
-    let (disk, to) = (SimDisk::new(), SimDisk::new());
-    let log = Log::create(&media(&disk), &options(), &[]).unwrap();
-    append(&log, 20);
-    drop(log);
-    let opened = |disk: SimDisk| Log::look(&media(&disk)).unwrap().begin(&[], &options()).unwrap();
-    let (one, other) = (opened(disk.cut_power(Loss::Everything)), opened(disk.cut_power(Loss::Everything)));
+    let ([one, other], to) = (histories(), SimDisk::new());
     append(&one, 20);
     let mut archive = LogArchive::open(&media(&to), &one).unwrap();
     archive.extend(&one, Vec::new).unwrap();
@@ -253,12 +242,7 @@ fn copy_has_zeros_between_blocks() {
 /// E18.10b: a backup of another history has the same LSNs at offsets that the archive has forgotten.
 #[test]
 fn forgetful_archive_refuses_foreign_backup() {
-    let (disk, to) = (SimDisk::new(), SimDisk::new());
-    let log = Log::create(&media(&disk), &options(), &[]).unwrap();
-    append(&log, 20);
-    drop(log);
-    let opened = |disk: SimDisk| Log::look(&media(&disk)).unwrap().begin(&[], &options()).unwrap();
-    let (one, other) = (opened(disk.cut_power(Loss::Everything)), opened(disk.cut_power(Loss::Everything)));
+    let ([one, other], to) = (histories(), SimDisk::new());
     append(&one, 200);
     let mut archive = LogArchive::open(&media(&to), &one).unwrap();
     archive.extend(&one, Vec::new).unwrap();

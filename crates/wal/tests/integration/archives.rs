@@ -6,14 +6,14 @@ use cedrat_wal::*;
 
 use crate::common::*;
 
-const PARTITIONS: u16 = 2;
+pub(crate) const PARTITIONS: u16 = 2;
 
-fn options() -> LogOptions {
+pub(crate) fn options() -> LogOptions {
     LogOptions { partitions: PARTITIONS, ..LogOptions::growing() }
 }
 
 /// Appends records to all partitions in turn, and makes them durable.
-fn append(log: &Log, records: u64) {
+pub(crate) fn append(log: &Log, records: u64) {
     for number in 0..records {
         let bytes = vec![number as u8; 500 + (number as usize * 97) % 3000];
         let mut room = log.reserve(record_len_bound(ByteLen(bytes.len() as u64)), ByteLen(0)).unwrap();
@@ -31,10 +31,6 @@ fn recycle(log: &Log, archive: &LogArchive) {
 
 fn lsns_of(media: &Arc<dyn Media>) -> Result<Vec<u64>, LogError> {
     Ok(lsns(Log::look(media)?.scan(Lsn::ZERO)?))
-}
-
-fn media(disk: &SimDisk) -> Arc<dyn Media> {
-    Arc::new(disk.clone())
 }
 
 /// The log is recycled many times; the archive has every record.

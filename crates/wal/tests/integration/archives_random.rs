@@ -1,7 +1,6 @@
 //! Random histories of a log, its archive and its backups, on disks that fail independently of each other.
 
-use cedrat_media::{Loss, Media, SimDisk};
-use cedrat_sync::Arc;
+use cedrat_media::{Loss, SimDisk};
 use cedrat_wal::*;
 
 use crate::common::*;
@@ -17,10 +16,6 @@ const OTHER_KEY: u64 = 1 << 63;
 fn keys(record: &RecordRef<'_>, keys: &mut Vec<u64>) -> Result<(), LogError> {
     keys.extend([record.lsn.get() % KEYS, OTHER_KEY + record.lsn.get() / 8 % KEYS]);
     Ok(())
-}
-
-fn media(disk: &SimDisk) -> Arc<dyn Media> {
-    Arc::new(disk.clone())
 }
 
 /// A log with an archive, the backups that were made of it, and the records that it should have.

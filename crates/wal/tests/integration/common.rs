@@ -1,7 +1,7 @@
 //! Utilities shared by several tests.
 #![allow(dead_code, unreachable_pub)] // the seeded scheduler and a feature leave out tests that use it
 
-use cedrat_media::{Durability, Media};
+use cedrat_media::{Durability, Media, SimDisk};
 use cedrat_sync::{Arc, Condvar, Mutex};
 use cedrat_wal::*;
 
@@ -30,6 +30,10 @@ impl Random {
     pub fn one_in(&mut self, many: u64) -> bool {
         self.below(many) == 0
     }
+}
+
+pub fn media(disk: &SimDisk) -> Arc<dyn Media> {
+    Arc::new(disk.clone())
 }
 
 /// Returns the head of a change.
