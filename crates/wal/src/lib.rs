@@ -59,7 +59,7 @@ mod verdict;
 mod writer;
 
 pub use archive::{ArchivedLog, FoundArchive, LogArchive};
-pub use backwards::Backwards;
+pub use backwards::{Backwards, RecordsAt};
 pub use checksum::StoreId;
 pub use control::{CONTROL_FILE, Checkpoint, Control, ControlPartition, NAME_LEN_MAX, PARTITIONS_MAX};
 pub use copy::{CopiedLog, CopyEnd, LogCopy};
