@@ -83,6 +83,7 @@ pub use record::{Appended, Decided, Kind, Pairs, Record, RecordHead, RecordRef, 
 pub use replica::{Replica, ReplicaSink, StableWhen};
 pub use reservation::{Outstanding, Reservation, Spending};
 pub use scan::{Scan, Scanned};
+pub use segment::LOG_DIRECTORY;
 pub use sink::{Local, Piece, SegmentSink, Sink};
 pub use space::{LogSpace, UNDO_RECORD_LEN_MIN, UNDO_RECORDS_PER_FORCE_MAX};
 pub use ticket::Ticket;
