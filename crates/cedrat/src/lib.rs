@@ -50,7 +50,7 @@ pub mod txn {
         RecordId, RecoveryReport, Refused, Registry, Rehearsal, RestorePage, RestoreReport, RestoreTarget, Result,
         Savepoint, ScrubOptions, ScrubProgress, ScrubReport, SetRange, SlottedDelete, SlottedInsert, SlottedUpdate,
         SmallBytes, Store, StreamToken, SystemClock, Txn, TxnOptions, Undo, Undone, VersionedDelete, VersionedInsert,
-        VersionedUpdate, VersionedWithdraw, Vote, forget_archive,
+        VersionedUpdate, VersionedWithdraw, View, Vote, forget_archive, open_as_of,
     };
     #[doc(inline)]
     pub use cedrat_txn::{
@@ -180,6 +180,24 @@ pub fn restore(
 ) -> Result<txn::RestoreReport, Error> {
     let disk = |directory: &Path| -> Arc<dyn media::Media> { Arc::new(media::RealDisk::new(directory)) };
     cedrat_txn::restore(&disk(backup.as_ref()), archive.map(disk).as_ref(), &disk(to.as_ref()), target)
+}
+
+/// Opens a store as it was at a moment, to be read, from a backup and an archive, which are only read: [`cedrat_txn::open_as_of`].
+/// Returns it, and the LSN as of which it is. What the view needs beside them is written to `scratch`, a directory that is empty or is
+/// created; delete it when the view is closed. The store itself may be open, in this process or another one.
+///
+/// # Errors
+/// Those of [`cedrat_txn::open_as_of`].
+pub fn open_as_of(
+    backup: impl AsRef<Path>,
+    archive: Option<&Path>,
+    moment: txn::RestoreTarget,
+    scratch: impl AsRef<Path>,
+) -> Result<(Store, wal::Lsn), OpenError> {
+    let disk = |directory: &Path| -> Arc<dyn media::Media> { Arc::new(media::RealDisk::new(directory)) };
+    let scratch: Arc<dyn media::Media> = Arc::new(media::RealDisk::buffered(scratch.as_ref()));
+    let view = txn::View { backup: disk(backup.as_ref()), archive: archive.map(disk), moment, scratch };
+    cedrat_txn::open_as_of(&view, Options::default(), registry())
 }
 
 /// Returns a registry of all operations of Cedrat, to which a program adds its own.

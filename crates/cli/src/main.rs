@@ -17,7 +17,6 @@ mod log;
 mod look;
 mod objects;
 mod output;
-mod overlay;
 mod owners;
 mod page;
 mod pins;

@@ -7,10 +7,11 @@ use cedrat::graph::{self, Graph};
 use cedrat::media::{Media, RealDisk};
 use cedrat::objects::{self, Objects};
 use cedrat::structures::{Catalogue, Checked, Kind, Named, check_named};
-use cedrat::txn::{Options, Progress, RestoreTarget, Store, Txn};
+use cedrat::txn::{Options, Progress, RestoreTarget, Store, Txn, View, open_as_of};
 use cedrat::wal::Lsn;
-use cedrat_pages::{DOUBLE_WRITE_FILE, PAGE_FILE, WRITTEN_FILE};
-use cedrat_txn::{check_backup, restore_over_pages};
+use cedrat_media::Overlay;
+use cedrat_pages::{DOUBLE_WRITE_FILE, PAGE_FILE};
+use cedrat_txn::check_backup;
 use cedrat_wal::Log;
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -21,7 +22,6 @@ use crate::heap;
 use crate::java::{CONSTANT, Classes};
 use crate::look::{self, Looked};
 use crate::output::{self, Context, Failure, Outcome, grouped, progress};
-use crate::overlay::Overlay;
 
 /// Maximum number of damaged pages that are named one by one.
 const DAMAGES_MAX: u64 = 100;
@@ -81,8 +81,9 @@ pub(crate) fn verify_backup(arguments: &BackupVerify) -> Outcome {
 
 fn examine_backup(arguments: &BackupVerify, verdict: &mut Verdict) -> Outcome {
     let disk = |directory: &Path| -> Arc<dyn Media> { Arc::new(RealDisk::new(directory)) };
-    let archive = arguments.archive.as_deref().map(disk);
-    let checked = check_backup(&disk(&arguments.backup), archive.as_ref()).while_doing(arguments.backup.display())?;
+    let archive = arguments.archive.as_deref();
+    let checked = check_backup(&disk(&arguments.backup), archive.map(disk).as_ref());
+    let checked = checked.while_doing(arguments.backup.display())?;
     verdict.problems.extend(checked.problems.iter().map(ToString::to_string));
     verdict.was_opened = checked.was_opened;
     verdict.up_to = Some(checked.up_to.get());
@@ -92,7 +93,7 @@ fn examine_backup(arguments: &BackupVerify, verdict: &mut Verdict) -> Outcome {
     }
     examine(&recovered(&arguments.backup)?, arguments.class_tag, verdict)?;
     if let Some(archive) = archive.filter(|_| verdict.problems.is_empty()) {
-        let (restored, lsn) = restored(&arguments.backup, &archive)?;
+        let (restored, lsn) = recovered_as_of(&arguments.backup, Some(archive), RestoreTarget::Newest)?;
         *verdict = Verdict { was_opened: verdict.was_opened, up_to: Some(lsn.get()), ..Verdict::default() };
         examine(&restored, arguments.class_tag, verdict).while_doing(format!("restoring to LSN {lsn}"))?;
         verdict.problems.iter_mut().for_each(|problem| *problem = format!("restored to LSN {lsn}: {problem}"));
@@ -100,17 +101,25 @@ fn examine_backup(arguments: &BackupVerify, verdict: &mut Verdict) -> Outcome {
     Ok(())
 }
 
-/// Restores a backup to the end of an archive: log and heaps in a temporary folder, and pages over those of the backup.
-fn restored(backup: &Path, archive: &Arc<dyn Media>) -> Result<(Recovered, Lsn), Failure> {
+/// Recovers the store that a backup and an archive restore, at a moment.
+pub(crate) fn recovered_as_of(
+    backup: &Path,
+    archive: Option<&Path>,
+    moment: RestoreTarget,
+) -> Result<(Recovered, Lsn), Failure> {
     let scratch = tempfile::tempdir()?;
-    let below = || Arc::new(RealDisk::new(backup));
-    let overlay = Arc::new(Overlay::new(below(), Arc::new(RealDisk::buffered(scratch.path()))));
-    overlay.keep_unlisted(&[PAGE_FILE, WRITTEN_FILE, DOUBLE_WRITE_FILE])?;
-    let (from, to): (Arc<dyn Media>, Arc<dyn Media>) = (below(), Arc::clone(&overlay) as _);
-    let restored = restore_over_pages(&from, Some(archive), &to, RestoreTarget::Newest);
-    let lsn = restored.while_doing("restoring the backup")?.up_to;
-    overlay.list_all();
-    Ok((recovered_on(overlay, scratch)?.without_prepared()?, lsn))
+    let bar = progress(0, "recovering");
+    let disk = |directory: &Path| -> Arc<dyn Media> { Arc::new(RealDisk::new(directory)) };
+    let view = View {
+        backup: disk(backup),
+        archive: archive.map(disk),
+        moment,
+        scratch: Arc::new(RealDisk::buffered(scratch.path())),
+    };
+    let options = Options { progress: Some(on(&bar)), ..looking() };
+    let (store, lsn) = open_as_of(&view, options, crate::registry()).while_doing("restoring the backup")?;
+    bar.finish_and_clear();
+    Ok((Recovered { store, _scratch: scratch }, lsn))
 }
 
 /// Verifies a store.
@@ -166,17 +175,21 @@ fn recovered_over(directory: &Path, prepare: impl FnOnce(&Overlay) -> Outcome) -
     recovered_on(Arc::new(overlay), scratch)
 }
 
-/// Recovers the store that an overlay shows.
-fn recovered_on(overlay: Arc<Overlay>, scratch: TempDir) -> Result<Recovered, Failure> {
-    let bar = progress(0, "recovering");
-    let options = Options {
+/// Returns the options of a store that is only looked at.
+fn looking() -> Options {
+    Options {
         create: false,
         background: false,
         // It would write what is only going to be looked at: of heaps, all that has changed.
         checkpoint_when_opened: false,
-        progress: Some(on(&bar)),
         ..Options::default()
-    };
+    }
+}
+
+/// Recovers the store that an overlay shows.
+fn recovered_on(overlay: Arc<Overlay>, scratch: TempDir) -> Result<Recovered, Failure> {
+    let bar = progress(0, "recovering");
+    let options = Options { progress: Some(on(&bar)), ..looking() };
     let store = Store::open(overlay, options, crate::registry()).while_doing("recovering")?;
     bar.finish_and_clear();
     Ok(Recovered { store, _scratch: scratch })

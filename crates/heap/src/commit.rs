@@ -16,7 +16,7 @@
 use cedrat_sync::atomic::Ordering;
 use cedrat_sync::planted;
 use cedrat_wal::{
-    ByteLen, Kind, Log, LogOffset, Lsn, Pairs, PartitionId, Position, RecordHead, TxnId, record_len_bound,
+    ByteLen, Kind, Log, LogFull, LogOffset, Lsn, Pairs, PartitionId, Position, RecordHead, TxnId, record_len_bound,
 };
 
 use crate::error::{Error, Interrupt};
@@ -270,8 +270,9 @@ impl Tx<'_> {
         self.this.keeps_reservation = log.has_room_to_spare();
         let piece = if self.this.keeps_reservation { RESERVATION_PIECE } else { 0 };
         for asked in [missing.max(piece), missing] {
-            if self.try_reserve(log, asked).is_ok() {
-                return Ok(());
+            match self.try_reserve(log, asked) {
+                Err(Error::LogFull(full)) if full != LogFull::ReadOnly => {}
+                reserved => return Ok(reserved?),
             }
         }
         // Other waiting commits may take the space that a checkpoint has freed.

@@ -59,6 +59,7 @@ pub use checkpoint::Checkpointed;
 pub use commit::HEAP_PART;
 pub use copy::{HeapsCopy, WantedHeaps, check_copied_heaps, restore_heaps};
 pub use error::{Error, Interrupt, Result};
+pub use files::root::DIRECTORY as HEAPS_DIRECTORY;
 pub use heap::Heap;
 pub use held::Held;
 pub use joined::Joined;

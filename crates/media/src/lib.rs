@@ -50,11 +50,13 @@
 mod aligned;
 mod durable_calls;
 mod names;
+mod overlay;
 mod real;
 mod sim;
 
 pub use aligned::AlignedBuf;
 pub use names::LockGuard;
+pub use overlay::Overlay;
 pub use real::RealDisk;
 pub use sim::{Call, Cursor, Damage, Fault, Image, Journal, Kill, Loss, Mark, SimDisk};
 

@@ -62,6 +62,9 @@ pub enum Error {
         /// transaction exceeds it, the oldest transaction is rolled back.
         limit_bytes: u64,
     },
+    /// The store is a [view](crate::open_as_of) of the past, which is only read.
+    #[error("{}", LogFull::ReadOnly)]
+    ReadOnly,
     /// The backup was ended because the log was full, and the backup kept it from being truncated. Its directory is no store.
     /// Try again while less is written, without a limit of its rate, or with a larger log.
     #[error(
@@ -387,6 +390,7 @@ impl From<LogFull> for Error {
     fn from(full: LogFull) -> Error {
         match full {
             LogFull::Stopped(stopped) => Error::Stopped(stopped),
+            LogFull::ReadOnly => Error::ReadOnly,
             full => Error::LogFull { full, oldest: None, checkpoint: None },
         }
     }

@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod archive;
+mod as_of;
 mod backup;
 mod body;
 mod branch;
@@ -72,6 +73,7 @@ mod undo;
 mod update;
 
 pub use archive::{ArchiveStatus, ForgetBefore, forget_archive};
+pub use as_of::{View, open_as_of};
 pub use backup::{BackupOptions, BackupReport};
 pub use body::CARRIED;
 pub use branch::BRANCH_ID_LEN_MAX;
@@ -102,7 +104,7 @@ pub use prepared::{InDoubt, Prepared, Vote};
 pub use registry::Registry;
 pub use rehearse::Rehearsal;
 pub use report::{CheckReport, Progress, RecoveryReport, Undone};
-pub use restore::{RestoreReport, RestoreTarget, restore, restore_over_pages};
+pub use restore::{RestoreReport, RestoreTarget, restore};
 pub use savepoint::Savepoint;
 pub use schema::of as schema_of;
 pub use scrub::{ScrubOptions, ScrubProgress, ScrubReport};

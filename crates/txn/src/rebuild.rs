@@ -232,18 +232,19 @@ impl History<'_> {
         let oldest = layers.find(|&layer| self.index.after(layer) < since).unwrap_or(self.index.layers() - 1);
         for layer in (0..=oldest).rev() {
             let positions = self.positions(layer, key)?;
+            let of_partition = |a: &Position, b: &Position| a.partition == b.partition;
             let mut partitions: Vec<_> =
-                positions.chunk_by(|a, b| a.partition == b.partition).map(<[_]>::iter).collect();
+                positions.chunk_by(of_partition).map(|positions| self.archived.records(positions)).collect();
             let mut next = Vec::new();
             for partition in &mut partitions {
-                next.push(partition.next().map(|&at| self.archived.read(at)).transpose()?);
+                next.push(partition.next()?.map(|record| record.to_record()));
             }
             let first = |next: &[Option<Record>]| {
                 let lsns = next.iter().enumerate().filter_map(|(at, record)| Some((record.as_ref()?.lsn, at)));
                 lsns.min().map(|(_, at)| at)
             };
             while let Some(at) = first(&next) {
-                let following = partitions[at].next().map(|&at| self.archived.read(at)).transpose()?;
+                let following = partitions[at].next()?.map(|record| record.to_record());
                 let record = std::mem::replace(&mut next[at], following).expect("there is one");
                 if (since..=self.archived.up_to()).contains(&record.lsn) {
                     visit(record)?;
@@ -258,8 +259,9 @@ impl History<'_> {
         for layer in 0..self.index.layers() {
             let positions = self.positions(layer, Key::Formats(page))?;
             let mut newest = None;
-            for position in positions {
-                newest = newest.max(Some(self.archived.read(position)?.lsn));
+            let mut records = self.archived.records(&positions);
+            while let Some(record) = records.next()? {
+                newest = newest.max(Some(record.lsn));
             }
             if newest.is_some() || self.index.after(layer) < since {
                 return Ok(newest.filter(|&newest| newest >= since));

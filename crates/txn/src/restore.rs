@@ -60,26 +60,13 @@ pub fn restore(
     restore_parts(backup, archive, to, target, true)
 }
 
-/// Restores a backup as [`restore`] does, but not the files of its pages, which `to` has already without naming them: it reads them
-/// from the backup.
-///
-/// # Errors
-/// Those of [`restore`].
-pub fn restore_over_pages(
+/// Restores a backup as [`restore`] does. Unless `copies_pages`, `to` has the files of its pages already, without naming them.
+pub(crate) fn restore_parts(
     backup: &Arc<dyn Media>,
     archive: Option<&Arc<dyn Media>>,
     to: &Arc<dyn Media>,
     target: RestoreTarget,
-) -> Result<RestoreReport> {
-    restore_parts(backup, archive, to, target, false)
-}
-
-fn restore_parts(
-    backup: &Arc<dyn Media>,
-    archive: Option<&Arc<dyn Media>>,
-    to: &Arc<dyn Media>,
-    target: RestoreTarget,
-    has_pages: bool,
+    copies_pages: bool,
 ) -> Result<RestoreReport> {
     let began = Instant::now();
     let (_not_open, found) = look(backup)?;
@@ -108,7 +95,7 @@ fn restore_parts(
         includes_backups: !archive.was_extended_within(first..target.next()),
     });
     let wanted = wanted.unwrap_or(WantedHeaps { includes_backups: true, ..WantedHeaps::default() });
-    let mut bytes = if has_pages { copy_page_files(&**backup, &**to)? } else { 0 };
+    let mut bytes = if copies_pages { copy_page_files(&**backup, &**to)? } else { 0 };
     bytes += restore_heaps(&**backup, &**to, &found.control().store, first, &wanted)?;
     log.complete()?;
     Ok(RestoreReport { up_to: target, bytes, total: began.elapsed() })

@@ -689,8 +689,9 @@ impl Txn {
         let forward = (forward + self.kept_back()).saturating_sub(has_forward).max(whole.0);
         let undo = (self.cursor.owed_in_all() + undo).saturating_sub(has_undo).max(whole.1);
         let generous = |bytes: u64| if bytes == 0 { 0 } else { bytes.max(PIECE) };
-        if self.reserve(generous(forward), generous(undo)).is_ok() {
-            return Ok(());
+        match self.reserve(generous(forward), generous(undo)) {
+            Err(Error::LogFull { .. }) => {}
+            reserved => return reserved,
         }
         self.inner().free_log_space();
         match self.reserve(forward, undo) {

@@ -19,7 +19,7 @@ use std::io::ErrorKind;
 use std::ops::Range;
 use std::time::SystemTime;
 
-use crate::backwards::Backwards;
+use crate::backwards::RecordsAt;
 use crate::block::SegmentHeader;
 use crate::checksum::StoreId;
 use crate::control::{CONTROL_FILE, Control, ControlFile};
@@ -35,7 +35,7 @@ use crate::open::{Found, open_control};
 use crate::read::{Blocks, Faults, Reader};
 use crate::scan;
 use crate::segment::{LOG_DIRECTORY, Slot, file_name};
-use crate::{LogError, LogOffset, Lsn, PartitionId, Position, Record, RecordRef};
+use crate::{LogError, LogOffset, Lsn, PartitionId, Position, RecordRef};
 
 /// An archive of a log, open for more.
 #[derive(Debug)]
@@ -334,12 +334,9 @@ impl ArchivedLog {
             && has_same_records(backup, &self.reader, &self.control)?)
     }
 
-    /// Reads a record.
-    ///
-    /// # Errors
-    /// [`LogError::Damaged`]: none begins there. [`LogError::Truncated`]: the archive does not have it. [`LogError::Io`].
-    pub fn read(&self, position: Position) -> Result<Record, LogError> {
-        Backwards::new(&self.reader, None, position).read_one()
+    /// Reads the records of a list of positions, in its order.
+    pub fn records<'p>(&self, positions: &'p [Position]) -> RecordsAt<'p> {
+        RecordsAt::new(&self.reader, positions)
     }
 
     /// Whether it has a position; it may have forgotten it, or have been extended to it since.

@@ -1,4 +1,4 @@
-//! Reading single records by position, and one transaction's records newest first.
+//! Reading records by position: single ones, those of a list, and one transaction's, newest first.
 
 use cedrat_media::AlignedBuf;
 use cedrat_sync::Arc;
@@ -15,22 +15,41 @@ use crate::{LogError, LogOffset, PartitionId, Position};
 const WINDOW_LEN_MIN: u64 = 8 << 10;
 const WINDOW_LEN_MAX: u64 = 256 << 10;
 
+/// The number of bytes between two records of a list up to which both are read at once: as many cost less than another read.
+const GAP_MAX: u64 = 16 << 10;
+
 /// One transaction's records in one partition, newest first (Lemon §3.4: rollback).
 ///
 /// Reads through a window, so that a long transaction needs one read for many records.
 #[derive(Debug)]
 pub struct Backwards {
+    records: Records,
+    partition: PartitionId,
+    next: Option<LogOffset>,
+    window_len: u64,
+}
+
+/// The records of a list of positions, in its order.
+///
+/// Records that are near to each other are read at once.
+#[derive(Debug)]
+pub struct RecordsAt<'p> {
+    records: Records,
+    positions: &'p [Position],
+}
+
+/// The log, and the window through which its records are read.
+#[derive(Debug)]
+struct Records {
     reader: Arc<Reader>,
     /// Present for an open log, which keeps its newest records in memory.
     shared: Option<Arc<Shared>>,
-    partition: PartitionId,
-    next: Option<LogOffset>,
     window: Window,
-    window_len: u64,
 }
 
 #[derive(Debug)]
 struct Window {
+    partition: PartitionId,
     begin: LogOffset,
     bytes: Bytes,
 }
@@ -51,22 +70,17 @@ impl Window {
         }
     }
 
-    fn find(&self, offset: LogOffset) -> Option<&[u8]> {
-        let at = usize::try_from(offset.get().checked_sub(self.begin.get())?).ok()?;
+    fn find(&self, at: Position) -> Option<&[u8]> {
+        let at = at.offset.get().checked_sub(self.begin.get()).filter(|_| at.partition == self.partition)?;
+        let at = usize::try_from(at).ok()?;
         self.bytes().get(at..).filter(|rest| !rest.is_empty())
     }
 }
 
 impl Backwards {
     pub(crate) fn new(reader: &Arc<Reader>, shared: Option<Arc<Shared>>, from: Position) -> Backwards {
-        Backwards {
-            reader: Arc::clone(reader),
-            shared,
-            partition: from.partition,
-            next: Some(from.offset),
-            window: Window { begin: LogOffset::ZERO, bytes: Bytes::Open(Vec::new()) },
-            window_len: WINDOW_LEN_MIN,
-        }
+        let records = Records::new(reader, shared);
+        Backwards { records, partition: from.partition, next: Some(from.offset), window_len: WINDOW_LEN_MIN }
     }
 
     /// Returns the record at the current position and moves on to the transaction's previous one; `None` after its
@@ -81,10 +95,14 @@ impl Backwards {
             return Ok(None);
         };
         let position = Position { partition: self.partition, offset };
-        let (frame, body) = self.find(position)?;
-        self.next = frame.head.previous;
-        let body = &self.window.bytes()[body];
-        Ok(Some(RecordRef { lsn: frame.lsn, position, head: frame.head, body }))
+        let window_len = &mut self.window_len;
+        let record = self.records.read(position, &mut |needed| {
+            let begin = needed.end.saturating_sub(*window_len).min(needed.start);
+            *window_len = (*window_len * 2).min(WINDOW_LEN_MAX);
+            begin..needed.end
+        })?;
+        self.next = record.head.previous;
+        Ok(Some(record))
     }
 
     /// Continues at this offset instead, as after a compensation record; `None`: no record is left.
@@ -104,8 +122,63 @@ impl Backwards {
             None => unreachable!("a new walk has a first record"),
         }
     }
+}
 
-    fn find(&mut self, position: Position) -> Result<(Frame, Range<usize>), LogError> {
+impl<'p> RecordsAt<'p> {
+    pub(crate) fn new(reader: &Arc<Reader>, positions: &'p [Position]) -> RecordsAt<'p> {
+        RecordsAt { records: Records::new(reader, None), positions }
+    }
+
+    /// Returns the next record; `None` after the last position.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`]: none begins there. [`LogError::Truncated`]: the log does not have it. [`LogError::Io`].
+    #[allow(clippy::should_implement_trait)] // it lends
+    pub fn next(&mut self) -> Result<Option<RecordRef<'_>>, LogError> {
+        let Some((&position, following)) = self.positions.split_first() else {
+            return Ok(None);
+        };
+        self.positions = following;
+        let ahead = &mut |needed: Range<u64>| needed.start..needed.end.max(end_of_near(position, following));
+        self.records.read(position, ahead).map(Some)
+    }
+}
+
+/// Returns an offset behind the beginnings of the records that follow a position without a long gap.
+fn end_of_near(position: Position, following: &[Position]) -> u64 {
+    let begin = position.offset.get();
+    let mut last = begin;
+    for next in following {
+        let is_near = next.partition == position.partition && (last..=last + GAP_MAX).contains(&next.offset.get());
+        if !is_near || next.offset.get() > begin + WINDOW_LEN_MAX {
+            break;
+        }
+        last = next.offset.get();
+    }
+    last + BLOCK_UNIT as u64
+}
+
+impl Records {
+    fn new(reader: &Arc<Reader>, shared: Option<Arc<Shared>>) -> Records {
+        let window = Window { partition: PartitionId(0), begin: LogOffset::ZERO, bytes: Bytes::Open(Vec::new()) };
+        Records { reader: Arc::clone(reader), shared, window }
+    }
+
+    /// Reads the record at a position. If it is not in the window, `range` chooses the bytes to read, given those that are needed.
+    fn read(
+        &mut self,
+        position: Position,
+        range: &mut dyn FnMut(Range<u64>) -> Range<u64>,
+    ) -> Result<RecordRef<'_>, LogError> {
+        let (frame, body) = self.find(position, range)?;
+        Ok(RecordRef { lsn: frame.lsn, position, head: frame.head, body: &self.window.bytes()[body] })
+    }
+
+    fn find(
+        &mut self,
+        position: Position,
+        range: &mut dyn FnMut(Range<u64>) -> Range<u64>,
+    ) -> Result<(Frame, Range<usize>), LogError> {
         if position.partition.index() >= self.reader.in_use.len() {
             return Err(LogError::Truncated { what: format!("{position}: there is no such partition") });
         }
@@ -116,7 +189,7 @@ impl Backwards {
         let mut needed = BLOCK_UNIT;
         let mut loads = 0;
         loop {
-            if let Some(bytes) = self.window.find(position.offset) {
+            if let Some(bytes) = self.window.find(position) {
                 match decode(bytes, seeds.clone(), position.offset) {
                     Ok(frame) => {
                         let at = position.offset.since(self.window.begin).0 as usize;
@@ -132,7 +205,7 @@ impl Backwards {
                 return Err(self.not_a_record(position));
             }
             loads += 1;
-            self.load(position, needed)?;
+            self.load(position, needed, range)?;
         }
     }
 
@@ -144,17 +217,28 @@ impl Backwards {
         self.reader.damaged(position, "no record begins here")
     }
 
-    fn load(&mut self, position: Position, needed: usize) -> Result<(), LogError> {
+    fn load(
+        &mut self,
+        position: Position,
+        needed: usize,
+        range: &mut dyn FnMut(Range<u64>) -> Range<u64>,
+    ) -> Result<(), LogError> {
         let in_memory = self.shared.as_ref().and_then(|shared| shared.in_memory(position));
-        self.window = match in_memory {
-            Some(InMemory::Sealed(block)) => Window { begin: block.offset(), bytes: Bytes::Sealed(block) },
-            Some(InMemory::Open { begin, bytes }) => Window { begin, bytes: Bytes::Open(bytes) },
-            None => self.load_from_disk(position, needed)?,
+        let (begin, bytes) = match in_memory {
+            Some(InMemory::Sealed(block)) => (block.offset(), Bytes::Sealed(block)),
+            Some(InMemory::Open { begin, bytes }) => (begin, Bytes::Open(bytes)),
+            None => self.load_from_disk(position, needed, range)?,
         };
+        self.window = Window { partition: position.partition, begin, bytes };
         Ok(())
     }
 
-    fn load_from_disk(&mut self, position: Position, needed: usize) -> Result<Window, LogError> {
+    fn load_from_disk(
+        &mut self,
+        position: Position,
+        needed: usize,
+        range: &mut dyn FnMut(Range<u64>) -> Range<u64>,
+    ) -> Result<(LogOffset, Bytes), LogError> {
         if self.reader.slot(position.partition, position.offset).is_none() {
             return Err(LogError::Truncated { what: position.to_string() });
         }
@@ -162,16 +246,17 @@ impl Backwards {
         let geometry = self.reader.geometry;
         let segment = geometry.begin(geometry.sequence(position.offset)).get();
         let segment_end = segment + geometry.capacity();
-        let end = (position.offset.get() + needed as u64).next_multiple_of(unit).min(segment_end);
-        let begin = end.saturating_sub(self.window_len.max(needed as u64 + unit)).max(segment);
+        let at = position.offset.get();
+        let Range { start, end } = range(at..at + needed as u64);
+        let end = end.next_multiple_of(unit).min(segment_end);
+        let begin = start.max(segment);
         let begin = begin - (begin - segment) % unit;
-        self.window_len = (self.window_len * 2).min(WINDOW_LEN_MAX);
         let mut bytes = AlignedBuf::zeroed((end - begin) as usize);
-        let at = Position { partition: position.partition, offset: LogOffset::new(begin) };
-        if !self.reader.fill(at, &mut bytes)? {
+        let first = Position { partition: position.partition, offset: LogOffset::new(begin) };
+        if !self.reader.fill(first, &mut bytes)? {
             return Err(LogError::Truncated { what: position.to_string() });
         }
-        Ok(Window { begin: LogOffset::new(begin), bytes: Bytes::Disk(bytes) })
+        Ok((first.offset, Bytes::Disk(bytes)))
     }
 }
 
@@ -186,4 +271,27 @@ fn decode(bytes: &[u8], seeds: impl Iterator<Item = u32>, offset: LogOffset) -> 
         }
     }
     result
+}
+
+#[cfg(all(test, not(cedrat_shuttle)))]
+mod tests {
+    use super::*;
+
+    fn at(partition: u16, offset: u64) -> Position {
+        Position { partition: PartitionId(partition), offset: LogOffset::new(offset) }
+    }
+
+    #[test]
+    fn records_without_gaps_are_read_together() {
+        let unit = BLOCK_UNIT as u64;
+        let end = |following: &[Position]| end_of_near(at(1, 1000), following);
+        assert_eq!(end(&[]), 1000 + unit);
+        assert_eq!(end(&[at(1, 2000), at(1, 2000 + GAP_MAX)]), 2000 + GAP_MAX + unit);
+        assert_eq!(end(&[at(1, 2000), at(1, 2001 + GAP_MAX)]), 2000 + unit);
+        assert_eq!(end(&[at(2, 2000)]), 1000 + unit, "another partition");
+        assert_eq!(end(&[at(1, 500)]), 1000 + unit, "an earlier offset");
+        let many: Vec<Position> = (1..100_000).map(|number| at(1, 1000 + number * 100)).collect();
+        let read = end(&many) - 1000;
+        assert!(read <= WINDOW_LEN_MAX + unit && read > WINDOW_LEN_MAX - unit, "a window at most");
+    }
 }

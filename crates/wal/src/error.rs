@@ -206,6 +206,9 @@ pub enum LogFull {
         /// The file, the reason and the remedy.
         why: String,
     },
+    /// The log is only read: it is that of a view of the past.
+    #[error("this view of the store as it was takes no changes; make them in the store itself")]
+    ReadOnly,
     /// The log was stopped.
     #[error(transparent)]
     Stopped(#[from] Stopped),

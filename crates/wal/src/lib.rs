@@ -59,7 +59,7 @@ mod verdict;
 mod writer;
 
 pub use archive::{ArchivedLog, FoundArchive, LogArchive};
-pub use backwards::Backwards;
+pub use backwards::{Backwards, RecordsAt};
 pub use checksum::StoreId;
 pub use control::{CONTROL_FILE, Checkpoint, Control, ControlPartition, NAME_LEN_MAX, PARTITIONS_MAX};
 pub use copy::{CopiedLog, CopyEnd, LogCopy};
@@ -83,6 +83,7 @@ pub use record::{Appended, Decided, Kind, Pairs, Record, RecordHead, RecordRef, 
 pub use replica::{Replica, ReplicaSink, StableWhen};
 pub use reservation::{Outstanding, Reservation, Spending};
 pub use scan::{Scan, Scanned};
+pub use segment::LOG_DIRECTORY;
 pub use sink::{Local, Piece, SegmentSink, Sink};
 pub use space::{LogSpace, UNDO_RECORD_LEN_MIN, UNDO_RECORDS_PER_FORCE_MAX};
 pub use ticket::Ticket;

@@ -1,7 +1,7 @@
 //! The log of an open store.
 
 use cedrat_media::{Media, OpenMode};
-use cedrat_sync::atomic::Ordering;
+use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::{Arc, Mutex, OwnWord, is_free, planted, prefetch_to_write};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -52,6 +52,8 @@ pub(crate) struct Shared {
     /// [`RUNNING`] or [`STOPPED`]; in a forked child neither.
     pub(crate) state: OwnWord,
     pub(crate) stopped: Mutex<Option<Stopped>>,
+    /// Whether new reservations are refused.
+    pub(crate) is_read_only: AtomicBool,
     #[cfg(feature = "planted-faults")]
     pub(crate) fault: Option<crate::Fault>,
 }
@@ -155,9 +157,17 @@ impl Log {
     /// If there is no space, nothing has happened; the error names the remedy.
     pub fn reserve(&self, forward: ByteLen, undo: ByteLen) -> Result<Reservation, LogFull> {
         self.shared.check_running()?;
+        if self.shared.is_read_only.load(Ordering::Relaxed) {
+            return Err(LogFull::ReadOnly);
+        }
         let mut reservation = Reservation::empty(&self.shared.space, false);
         self.reserve_more(&mut reservation, forward, undo)?;
         Ok(reservation)
+    }
+
+    /// Refuses reservations from now on, with [`LogFull::ReadOnly`]. Those that exist keep their space.
+    pub fn refuse_records(&self) {
+        self.shared.is_read_only.store(true, Ordering::Relaxed);
     }
 
     /// Adds space to a reservation. Cheap as long as the space reserved ahead lasts; else as [`Log::reserve`].

@@ -542,6 +542,7 @@ fn build(
         writer: WriterState::new(count),
         state: OwnWord::new(RUNNING),
         stopped: Mutex::new(None),
+        is_read_only: AtomicBool::new(false),
         #[cfg(feature = "planted-faults")]
         fault: options.fault,
     };

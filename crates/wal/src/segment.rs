@@ -29,7 +29,7 @@ use crate::space::Space;
 use crate::{LogOffset, Lsn, PartitionId, Position};
 
 /// The directory of the segment files.
-pub(crate) const LOG_DIRECTORY: &str = "log";
+pub const LOG_DIRECTORY: &str = "log";
 
 /// The first block of a segment file is its header; blocks of records follow.
 pub(crate) const SEGMENT_HEADER_LEN: u64 = BLOCK_UNIT as u64;

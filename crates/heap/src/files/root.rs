@@ -16,7 +16,7 @@ use crate::files::chunk::ChunkFile;
 pub(crate) const ROOT_FILE: &str = "heaps.root";
 
 /// Directory of the checkpoint files.
-pub(crate) const DIRECTORY: &str = "heaps";
+pub const DIRECTORY: &str = "heaps";
 
 const VERSION: u32 = 1;
 const MAGIC: [u8; 8] = *b"CEDRATHR";

@@ -3,7 +3,9 @@
 use cedrat_heap::HeapOptions;
 use cedrat_media::{Loss, SimDisk};
 use cedrat_pages::PageId;
-use cedrat_txn::{BackupOptions, Commit, ForgetBefore, Options, Prepared, RestoreTarget, Store, Vote, restore};
+use cedrat_txn::{
+    BackupOptions, Commit, ForgetBefore, Options, Prepared, RestoreTarget, Store, View, Vote, open_as_of, restore,
+};
 use cedrat_wal::{FoundArchive, Log, LogError, Lsn};
 
 use crate::common::*;
@@ -166,6 +168,23 @@ impl World {
         FoundArchive::look(&media(&self.to)).expect("E18.13b").lsns().0
     }
 
+    /// Reads a view of a moment, which has no prepared branch.
+    fn view(&self, backup: &SimDisk, target: Lsn, state: State) {
+        let images = || (backup.image().hash(), self.to.image().hash());
+        let before = images();
+        let view = View {
+            backup: media(backup),
+            archive: Some(media(&self.to)),
+            moment: RestoreTarget::Lsn(target),
+            scratch: media(&SimDisk::new()),
+        };
+        let (view, _) = open_as_of(&view, Options { partitions: 3, ..options() }, registry()).expect("E18.20");
+        assert_eq!(state_of(&view, self.page), State { in_doubt: 0, ..state }, "E18.20: {target}");
+        view.check().expect("E18.20");
+        drop(view);
+        assert_eq!(images(), before, "E18.20a");
+    }
+
     fn restore(&mut self) {
         if self.backups.is_empty() {
             return;
@@ -178,6 +197,7 @@ impl World {
             return;
         }
         let (target, state) = noted[self.random.below(noted.len() as u64) as usize];
+        self.view(&backup, target, state);
         let to = SimDisk::new();
         restore(&media(&backup), Some(&media(&self.to)), &media(&to), RestoreTarget::Lsn(target)).expect("E18.10");
         let mut to = to.journal().crash(to.journal_len(), Loss::Everything);

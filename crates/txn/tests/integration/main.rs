@@ -5,6 +5,7 @@ mod archive_disks;
 mod archive_retention;
 mod archives;
 mod archives_random;
+mod as_of;
 mod backup_checks;
 mod backups;
 mod carried;

@@ -103,8 +103,11 @@ impl World {
             let mut found = Vec::new();
             for layer in 0..self.index.layers() {
                 let positions = self.index.positions(layer, key).expect("E18.16");
-                let kept = positions.into_iter().filter(|&at| archived.has(at));
-                let mut lsns: Vec<u64> = kept.map(|at| archived.read(at).expect("E18.16").lsn.get()).collect();
+                let kept: Vec<_> = positions.into_iter().filter(|&at| archived.has(at)).collect();
+                let (mut records, mut lsns) = (archived.records(&kept), Vec::new());
+                while let Some(record) = records.next().expect("E18.16") {
+                    lsns.push(record.lsn.get());
+                }
                 lsns.retain(|&lsn| lsn >= archived.first().get());
                 lsns.sort_unstable();
                 let after = self.index.after(layer).get();

@@ -1,14 +1,14 @@
 //! A medium that can be written without being changed.
 //!
-//! `cedrat verify` promises to change nothing, yet to check a store as recovery would leave it. So it
-//! recovers a store whose writes go elsewhere: [`Overlay`] reads a block from a scratch medium if it was
-//! written there, else from the medium below, which it opens for reading only.
+//! A store is read as recovery leaves it, and its files stay as they are: its writes go elsewhere. [`Overlay`] reads a block from
+//! a scratch medium if it was written there, else from the medium below, which it opens for reading only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cedrat_media::{BLOCK_LEN, Durability, FileId, LockGuard, Media, OpenMode, read_exact_at, write_all_at};
+use cedrat_sync::{Arc, Mutex};
+
+use crate::{BLOCK_LEN, Durability, FileId, LockGuard, Media, OpenMode, read_exact_at, write_all_at};
 
 const BLOCK: u64 = BLOCK_LEN as u64;
 
@@ -21,12 +21,12 @@ struct Layers {
     written: BTreeSet<u64>,
 }
 
-/// A medium whose changes go to another one.
+/// A medium whose changes go to another one. Nothing of it outlives the process: a sync has no effect.
 ///
 /// A file is known by its id on the scratch medium, where it always has its full length; blocks that were
 /// never written are holes there.
 #[derive(Debug)]
-pub(crate) struct Overlay {
+pub struct Overlay {
     below: Arc<dyn Media>,
     scratch: Arc<dyn Media>,
     files: Mutex<Files>,
@@ -43,13 +43,17 @@ struct Files {
 
 impl Overlay {
     /// Shows `below`, and keeps what is written in `scratch`, which must be empty.
-    pub(crate) fn new(below: Arc<dyn Media>, scratch: Arc<dyn Media>) -> Overlay {
+    pub fn new(below: Arc<dyn Media>, scratch: Arc<dyn Media>) -> Overlay {
         Overlay { below, scratch, files: Mutex::default() }
     }
 
-    /// Removes all files of a store but these, which are not listed until [`list_all`](Overlay::list_all).
-    pub(crate) fn keep_unlisted(&self, names: &[&str]) -> io::Result<()> {
-        for directory in ["", "log", "heaps"] {
+    /// Removes all files of the medium's own directory and of `directories` but these, which are not listed until
+    /// [`list_all`](Overlay::list_all).
+    ///
+    /// # Errors
+    /// Those of the medium below.
+    pub fn keep_unlisted(&self, names: &[&str], directories: &[&str]) -> io::Result<()> {
+        for &directory in [""].iter().chain(directories) {
             for name in self.list(directory)? {
                 let name = if directory.is_empty() { name } else { format!("{directory}/{name}") };
                 if !names.contains(&name.as_str()) {
@@ -57,17 +61,13 @@ impl Overlay {
                 }
             }
         }
-        self.files().unlisted = names.iter().map(|&name| name.to_owned()).collect();
+        self.files.lock().unlisted = names.iter().map(|&name| name.to_owned()).collect();
         Ok(())
     }
 
     /// Lists all files again.
-    pub(crate) fn list_all(&self) {
-        self.files().unlisted.clear();
-    }
-
-    fn files(&self) -> MutexGuard<'_, Files> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn list_all(&self) {
+        self.files.lock().unlisted.clear();
     }
 
     /// Opens the file below and its scratch twin, as long as the file below.
@@ -106,6 +106,12 @@ impl Files {
         self.by_id.insert(file, layers);
     }
 
+    /// Whether the file was removed or created here, so that its namesake below is another file.
+    fn is_above_only(&self, name: &str) -> bool {
+        let known = self.by_name.get(name).and_then(|file| self.by_id.get(file));
+        known.map_or_else(|| self.removed.contains(name), |layers| layers.below.is_none())
+    }
+
     fn layers(&mut self, file: FileId) -> io::Result<&mut Layers> {
         self.by_id.get_mut(&file).ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the file was removed"))
     }
@@ -118,7 +124,7 @@ fn blocks(offset: u64, length: u64) -> std::ops::Range<u64> {
 
 impl Media for Overlay {
     fn open(&self, name: &str, mode: OpenMode) -> io::Result<FileId> {
-        let mut files = self.files();
+        let mut files = self.files.lock();
         let known = files.by_name.get(name).copied();
         match (mode, known) {
             (OpenMode::Create, None) => {
@@ -137,6 +143,9 @@ impl Media for Overlay {
     }
 
     fn lock(&self, name: &str) -> io::Result<LockGuard> {
+        if self.files.lock().is_above_only(name) {
+            return self.scratch.lock(name);
+        }
         match self.below.lock(name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.scratch.lock(name),
             locked => locked,
@@ -144,7 +153,7 @@ impl Media for Overlay {
     }
 
     fn list(&self, directory: &str) -> io::Result<Vec<String>> {
-        let files = self.files();
+        let files = self.files.lock();
         let full = |name: &str| match directory {
             "" => name.to_string(),
             _ => format!("{directory}/{name}"),
@@ -158,7 +167,7 @@ impl Media for Overlay {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        let mut files = self.files();
+        let mut files = self.files.lock();
         if let Some(file) = files.by_name.remove(name) {
             files.by_id.remove(&file);
             self.scratch.remove(name)?;
@@ -180,7 +189,7 @@ impl Media for Overlay {
     }
 
     fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut files = self.files();
+        let mut files = self.files.lock();
         let layers = files.layers(file)?;
         let length = self.scratch.len(file)?;
         // One block at a time: each lies on one medium, and reads may be short.
@@ -203,7 +212,7 @@ impl Media for Overlay {
     }
 
     fn write_at(&self, file: FileId, offset: u64, bytes: &[u8], _durability: Durability) -> io::Result<usize> {
-        let mut files = self.files();
+        let mut files = self.files.lock();
         let layers = files.layers(file)?;
         for block in blocks(offset, bytes.len() as u64) {
             let whole = block * BLOCK >= offset && (block + 1) * BLOCK <= offset + bytes.len() as u64;
@@ -230,7 +239,7 @@ impl Media for Overlay {
     }
 
     fn punch(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
-        let mut files = self.files();
+        let mut files = self.files.lock();
         let layers = files.layers(file)?;
         let end = (offset + len).min(self.scratch.len(file)?);
         if offset >= end {
@@ -243,7 +252,7 @@ impl Media for Overlay {
     }
 
     fn set_len(&self, file: FileId, len: u64) -> io::Result<()> {
-        let mut files = self.files();
+        let mut files = self.files.lock();
         let layers = files.layers(file)?;
         if let Some((_, shown)) = &mut layers.below {
             *shown = (*shown).min(len);
@@ -253,7 +262,7 @@ impl Media for Overlay {
     }
 
     fn path(&self, file: FileId) -> String {
-        let mut files = self.files();
+        let mut files = self.files.lock();
         match files.layers(file) {
             Ok(Layers { below: Some((below, _)), .. }) => self.below.path(*below),
             _ => self.scratch.path(file),
@@ -263,9 +272,8 @@ impl Media for Overlay {
 
 #[cfg(test)]
 mod tests {
-    use cedrat::media::SimDisk;
-
     use super::*;
+    use crate::SimDisk;
 
     fn below() -> Arc<SimDisk> {
         let disk = SimDisk::new();
@@ -347,5 +355,7 @@ mod tests {
         overlay.open("log/b", OpenMode::Create).expect("free again");
         assert_eq!(whole(&overlay, "log/b"), [0; 0]);
         assert_eq!(below.list("log").expect("listed"), ["b"]);
+        let _locked = below.lock("log/b").expect("nobody has locked it");
+        overlay.lock("log/b").expect("it is another file");
     }
 }
