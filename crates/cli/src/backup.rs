@@ -1,7 +1,9 @@
 //! `cedrat backup` and `cedrat restore`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use cedrat::media::{Media, RealDisk};
 use cedrat::txn::{BackupOptions, RestoreTarget};
 use cedrat::wal::Lsn;
 use serde::Serialize;
@@ -43,7 +45,19 @@ pub(crate) fn backup(arguments: &BackupCopy) -> Outcome {
     // A directory without a store is refused before anything is written.
     drop(Looked::at(&arguments.directory)?);
     let store = look::open_to_change(&arguments.directory, arguments.archive.as_deref())?;
-    let report = cedrat::backup(&store, &arguments.to, BackupOptions::default()).while_doing("copying the store")?;
+    let since = match &arguments.since[..] {
+        [] => None,
+        since => Some(cedrat::backup_chain(since).while_doing("reading the earlier backups")?),
+    };
+    let options = BackupOptions { bytes_per_second_max: arguments.rate };
+    let to: Arc<dyn Media> = Arc::new(RealDisk::new(&arguments.to));
+    let bar = output::progress_of_bytes("copying the store");
+    let report = store.backup_observed(since.as_ref(), &to, options, &mut |progress| {
+        bar.set_length(progress.of.max(progress.bytes));
+        bar.set_position(progress.bytes);
+    });
+    bar.finish_and_clear();
+    let report = report.while_doing("copying the store")?;
     store.close()?;
     Copied::new(report.up_to, report.bytes, report.total).print(arguments.json)
 }
@@ -56,9 +70,11 @@ pub(crate) fn restore(arguments: &Restore) -> Outcome {
         _ => RestoreTarget::Newest,
     };
     let archive = arguments.archive.as_deref();
+    let Some((to, backups)) = arguments.folders.split_last() else {
+        return output::fail("name a backup and the folder of the restored store");
+    };
     // A missing directory would be created.
-    [Some(arguments.backup.as_path()), archive].into_iter().flatten().try_for_each(look::is_directory)?;
-    let report =
-        cedrat::restore(&arguments.backup, archive, &arguments.to, target).while_doing("restoring the backup")?;
+    backups.iter().map(|backup| backup.as_path()).chain(archive).try_for_each(look::is_directory)?;
+    let report = cedrat::restore_chain(backups, archive, to, target).while_doing("restoring the backup")?;
     Copied::new(report.up_to, report.bytes, report.total).print(arguments.json)
 }

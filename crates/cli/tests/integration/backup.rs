@@ -190,3 +190,33 @@ fn opened_backup_is_verified() {
     assert_eq!(value_in(Path::new(&backup)), Some(0));
     assert!(printed(&cedrat(&["backup", "verify", &backup])).contains("opened"));
 }
+
+#[test]
+fn increments_are_restored_in_order() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = |name: &str| text(&folder.path().join(name)).to_owned();
+    let (store, full, first, second) = (place("store"), place("full"), place("first"), place("second"));
+    let put = |value: u64| {
+        let store = cedrat::open(&store).expect("it opens");
+        let table = store.transact(|txn| HashTable::<u64, u64>::open_or_create(txn, "table")).expect("a table");
+        store.transact(|txn| table.insert(txn, &1, &value)).expect("it is not locked");
+        store.close().expect("it is not in use");
+    };
+    put(1);
+    printed(&cedrat(&["backup", &store, &full]));
+    put(2);
+    printed(&cedrat(&["backup", &store, &first, "--since", &full]));
+    put(3);
+    printed(&cedrat(&["backup", &store, &second, "--since", &full, "--since", &first, "--rate", "1000000000"]));
+    assert!(printed(&cedrat(&["backup", "verify", &full, &first, &second])).contains("sound"));
+    printed(&cedrat(&["restore", &full, &first, &second, &place("three")]));
+    assert_eq!(value_in(&folder.path().join("three")), Some(3));
+    printed(&cedrat(&["restore", &full, &first, &place("two")]));
+    assert_eq!(value_in(&folder.path().join("two")), Some(2));
+    let gap = cedrat(&["restore", &full, &second, &place("gap")]);
+    let message = errors(&gap);
+    assert!(gap.status.code() == Some(1) && message.contains("second/increment: it continues"), "{message}");
+    assert!(!folder.path().join("gap").exists(), "nothing is written");
+    let alone = cedrat(&["backup", "verify", &first]);
+    assert!(alone.status.code() == Some(1) && errors(&alone).contains("an incremental backup"), "{}", errors(&alone));
+}
