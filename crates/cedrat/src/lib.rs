@@ -51,6 +51,7 @@ pub mod txn {
         RestoreReport, RestoreTarget, Result, Savepoint, ScrubOptions, ScrubProgress, ScrubReport, SetRange,
         SlottedDelete, SlottedInsert, SlottedUpdate, SmallBytes, Store, StreamToken, SystemClock, Txn, TxnOptions,
         Undo, Undone, VersionedDelete, VersionedInsert, VersionedUpdate, VersionedWithdraw, Vote, forget_archive,
+        restore_stream,
     };
     #[doc(inline)]
     pub use cedrat_txn::{

@@ -52,12 +52,14 @@ mod durable_calls;
 mod names;
 mod real;
 mod sim;
+mod stream;
 mod units;
 
 pub use aligned::AlignedBuf;
 pub use names::LockGuard;
 pub use real::RealDisk;
 pub use sim::{Call, Cursor, Damage, Fault, Image, Journal, Kill, Loss, Mark, SimDisk};
+pub use stream::{StreamMedia, read_stream};
 pub use units::CopiedUnits;
 
 use std::fmt::Debug;

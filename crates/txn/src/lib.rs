@@ -20,6 +20,7 @@
 
 mod archive;
 mod backup;
+mod backup_stream;
 mod body;
 mod branch;
 mod branches;
@@ -76,6 +77,7 @@ mod update;
 
 pub use archive::{ArchiveStatus, ForgetBefore, forget_archive};
 pub use backup::{BackupOptions, BackupProgress, BackupReport};
+pub use backup_stream::restore_stream;
 pub use body::CARRIED;
 pub use branch::BRANCH_ID_LEN_MAX;
 pub use builtin::{

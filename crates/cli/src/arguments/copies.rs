@@ -60,7 +60,7 @@ pub(crate) struct BackupCopy {
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 
-    /// The folder of the backup, which is created or empty
+    /// The folder of the backup, which is created or empty; -: standard output
     #[arg(value_name = "TO")]
     pub(crate) to: PathBuf,
 
@@ -90,7 +90,7 @@ pub(crate) struct BackupCopy {
 #[derive(Debug, Args)]
 pub(crate) struct Restore {
     /// The folder of the backup, then those of its increments in their order, then the folder of the restored store, which is
-    /// created or empty
+    /// created or empty; - in place of the backup: standard input
     #[arg(value_names = ["BACKUP", "TO"], num_args = 2..)]
     pub(crate) folders: Vec<PathBuf>,
 

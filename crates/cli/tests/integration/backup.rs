@@ -7,7 +7,7 @@ use cedrat::prelude::*;
 use cedrat::txn::BackupOptions;
 use serde_json::Value;
 
-use crate::common::{cedrat, errors, files, json, printed, text};
+use crate::common::{cedrat, command, errors, files, json, printed, text};
 
 /// The values of a table's key 1 that a store had, each with an LSN at which it had it.
 type Values = Vec<(u64, u64)>;
@@ -217,6 +217,18 @@ fn increments_are_restored_in_order() {
     let message = errors(&gap);
     assert!(gap.status.code() == Some(1) && message.contains("second/increment: it continues"), "{message}");
     assert!(!folder.path().join("gap").exists(), "nothing is written");
+    let stream = cedrat(&["backup", &store, "-", "--since", &full]).stdout;
+    let restore_stream = |stream: &[u8], to: &str| {
+        let file = folder.path().join("stream");
+        std::fs::write(&file, stream).expect("there is room");
+        let from = std::fs::File::open(file).expect("it is there");
+        command().args(["restore", "-", &place(to)]).stdin(from).output().expect("cedrat runs")
+    };
+    printed(&restore_stream(&stream, "third"));
+    printed(&cedrat(&["restore", &full, &place("third"), &place("from_stream")]));
+    assert_eq!(value_in(&folder.path().join("from_stream")), Some(3));
+    let torn = restore_stream(&stream[..stream.len() - 1], "torn");
+    assert!(torn.status.code() == Some(1) && errors(&torn).contains("it is torn"), "{}", errors(&torn));
     let alone = cedrat(&["backup", "verify", &first]);
     assert!(alone.status.code() == Some(1) && errors(&alone).contains("an incremental backup"), "{}", errors(&alone));
 }

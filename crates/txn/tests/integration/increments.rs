@@ -3,11 +3,13 @@
 use cedrat_heap::HeapOptions;
 use cedrat_media::{Durability, Image, Loss, Media, OpenMode, SimDisk};
 use cedrat_pages::{PAGE_FILE, PageId};
-use cedrat_sync::Arc;
+use cedrat_sync::{Arc, Mutex};
 use cedrat_txn::{
     BackupChain, BackupOptions, Commit, Error, Options, RestoreTarget, Result, Store, Txn, check_backup, restore,
+    restore_stream,
 };
 use cedrat_wal::{LogError, LogOptions};
+use std::io::Write;
 
 use crate::common::*;
 
@@ -360,4 +362,88 @@ fn increment_has_only_changes() {
     let error = restore(backups.media(), None, &media(&taken), RestoreTarget::Newest).unwrap_err();
     assert!(matches!(error, Error::Log(LogError::AlreadyThere { .. })), "{error}");
     let _: &Arc<dyn Media> = backups.media();
+}
+
+/// The bytes of a stream.
+#[derive(Clone, Debug, Default)]
+struct Bytes(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Bytes {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn streamed(world: &World, before: Option<&[SimDisk]>) -> Vec<u8> {
+    let (bytes, chain) = (Bytes::default(), before.map(|before| chain(before).unwrap()));
+    world.store().backup_to_stream(chain.as_ref(), bytes.clone(), BackupOptions::default(), &mut |_| ()).unwrap();
+    let bytes = bytes.0.lock().clone();
+    bytes
+}
+
+fn from_stream(bytes: &[u8]) -> (Result<u64>, SimDisk) {
+    let to = SimDisk::new();
+    let restored = restore_stream(&mut &*bytes, &media(&to));
+    // A refused one is none, whatever of it is durable.
+    let loss = if restored.is_ok() { Loss::Everything } else { Loss::Nothing };
+    (restored, to.cut_power(loss))
+}
+
+/// E18.21.
+#[test]
+fn streams_restore_full_and_incremental_backup() {
+    for seed in 0..4 {
+        let mut world = World::new(seed);
+        (0..40).for_each(|_| world.step());
+        let (restored, full) = from_stream(&streamed(&world, None));
+        restored.expect("E18.21");
+        assert!(content(&full) == content(&world.full()), "E18.21: seed {seed}");
+        let check = check_backup(&media(&full), None).unwrap();
+        assert!(check.problems.is_empty() && !check.was_opened, "E18.21: {check:?}");
+        (0..40).for_each(|_| world.step());
+        let (restored, increment) = from_stream(&streamed(&world, Some(std::slice::from_ref(&full))));
+        restored.expect("E18.21");
+        let to = self::restored(&[full, increment]).expect("E18.21");
+        assert!(content(&to) == content(&world.full()), "E18.21: seed {seed}");
+    }
+}
+
+/// E18.21: the stream is cut anywhere, or a bit of it is flipped.
+#[test]
+fn torn_stream_leaves_no_backup() {
+    let (mut world, backups) = four_backups();
+    world.change();
+    let mut random = Random::new(6);
+    for before in [None, Some(&backups[..])] {
+        let stream = streamed(&world, before);
+        let cuts = (0..40).map(|_| random.below(stream.len() as u64) as usize).collect::<Vec<_>>();
+        for cut in cuts.into_iter().chain([0, 39, 40, stream.len() - 33, stream.len() - 32, stream.len() - 1]) {
+            let (error, disk) = from_stream(&stream[..cut]);
+            assert!(error.expect_err("E18.21").to_string().contains("it is torn"), "E18.21: {cut}");
+            check_no_backup(&disk, before);
+        }
+        for _ in 0..60 {
+            let mut flipped = stream.clone();
+            flipped[random.below(stream.len() as u64) as usize] ^= 1 << random.below(8);
+            let (error, disk) = from_stream(&flipped);
+            let error = error.expect_err("E18.21").to_string();
+            assert!(error.contains("the backup stream, byte "), "E18.21: {error}");
+            check_no_backup(&disk, before);
+        }
+    }
+}
+
+fn check_no_backup(disk: &SimDisk, before: Option<&[SimDisk]>) {
+    match before {
+        Some(before) => drop(restored(&[before, std::slice::from_ref(disk)].concat()).expect_err("E18.21")),
+        None => match Store::open(media(disk), options(), registry()) {
+            Ok(store) => assert!(store.recovery().created, "E18.21"),
+            Err(_) => assert!(restored(std::slice::from_ref(disk)).is_err(), "E18.21"),
+        },
+    }
 }
