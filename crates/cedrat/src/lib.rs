@@ -43,14 +43,15 @@ pub mod pages {
 pub mod txn {
     #[doc(inline)]
     pub use cedrat_txn::{
-        ArchiveStatus, BRANCH_ID_LEN_MAX, BackupOptions, BackupReport, BranchError, Change, ChangeSet, ChangeStream,
-        CheckReport, Clock, Commit, Consumer, ConsumerOptions, ConsumerStatus, Error, Finish, FixedRestore, FixedSet,
-        ForgetBefore, FormatFixed, FormatFresh, FormatPage, HeuristicBranch, HeuristicOutcome, INLINE_LEN_MAX, InDoubt,
-        LogicalUndo, Meaning, OpenError, Opening, Operation, Options, Pin, PinHolder, Pins, Prepared, Progress,
-        RecordId, RecoveryReport, Refused, Registry, Rehearsal, RestorePage, RestoreReport, RestoreTarget, Result,
-        Savepoint, ScrubOptions, ScrubProgress, ScrubReport, SetRange, SlottedDelete, SlottedInsert, SlottedUpdate,
-        SmallBytes, Store, StreamToken, SystemClock, Txn, TxnOptions, Undo, Undone, VersionedDelete, VersionedInsert,
-        VersionedUpdate, VersionedWithdraw, View, Vote, forget_archive, open_as_of,
+        ArchiveStatus, BRANCH_ID_LEN_MAX, BackupChain, BackupOptions, BackupProgress, BackupReport, BranchError,
+        Change, ChangeSet, ChangeStream, CheckReport, Clock, Commit, Consumer, ConsumerOptions, ConsumerStatus, Error,
+        Finish, FixedRestore, FixedSet, ForgetBefore, FormatFixed, FormatFresh, FormatPage, HeuristicBranch,
+        HeuristicOutcome, INLINE_LEN_MAX, InDoubt, LogicalUndo, Meaning, OpenError, Opening, Operation, Options, Pin,
+        PinHolder, Pins, Prepared, Progress, RecordId, RecoveryReport, Refused, Registry, Rehearsal, RestorePage,
+        RestoreReport, RestoreTarget, Result, Savepoint, ScrubOptions, ScrubProgress, ScrubReport, SetRange,
+        SlottedDelete, SlottedInsert, SlottedUpdate, SmallBytes, Store, StreamToken, SystemClock, Txn, TxnOptions,
+        Undo, Undone, VersionedDelete, VersionedInsert, VersionedUpdate, VersionedWithdraw, View, Vote, forget_archive,
+        open_as_of, restore_stream,
     };
     #[doc(inline)]
     pub use cedrat_txn::{
@@ -145,6 +146,47 @@ pub fn backup(
 ) -> Result<txn::BackupReport, Error> {
     let to: Arc<dyn media::Media> = Arc::new(media::RealDisk::new(directory.as_ref()));
     store.backup(&to, options)
+}
+
+/// Copies what changed since earlier backups, a full one and its increments in their order, to a directory that is empty, or is created:
+/// [`Store::backup_since`](txn::Store::backup_since).
+///
+/// # Errors
+/// Those of [`Store::backup_since`](txn::Store::backup_since) and [`BackupChain::open`](txn::BackupChain::open).
+pub fn backup_since(
+    store: &Store,
+    earlier: &[impl AsRef<Path>],
+    directory: impl AsRef<Path>,
+    options: txn::BackupOptions,
+) -> Result<txn::BackupReport, Error> {
+    let to: Arc<dyn media::Media> = Arc::new(media::RealDisk::new(directory.as_ref()));
+    store.backup_since(&backup_chain(earlier)?, &to, options)
+}
+
+/// Opens a full backup and its increments, in their order: [`BackupChain::open`](txn::BackupChain::open).
+///
+/// # Errors
+/// Those of [`BackupChain::open`](txn::BackupChain::open).
+pub fn backup_chain(backups: &[impl AsRef<Path>]) -> Result<txn::BackupChain, Error> {
+    let mut disks =
+        backups.iter().map(|path| -> Arc<dyn media::Media> { Arc::new(media::RealDisk::new(path.as_ref())) });
+    let full = disks.next().ok_or(Error::Misuse("a chain of backups begins with a full one: name it"))?;
+    txn::BackupChain::open(&full, &disks.collect::<Vec<_>>())
+}
+
+/// Restores a full backup and its increments, in their order, as [`restore`] does a full backup.
+///
+/// # Errors
+/// Those of [`BackupChain::open`](txn::BackupChain::open) and [`cedrat_txn::restore`].
+pub fn restore_chain(
+    backups: &[impl AsRef<Path>],
+    archive: Option<&Path>,
+    to: impl AsRef<Path>,
+    target: txn::RestoreTarget,
+) -> Result<txn::RestoreReport, Error> {
+    let disk = |directory: &Path| -> Arc<dyn media::Media> { Arc::new(media::RealDisk::new(directory)) };
+    let chain = backup_chain(backups)?;
+    cedrat_txn::restore(chain.media(), archive.map(disk).as_ref(), &disk(to.as_ref()), target)
 }
 
 /// Returns options with an [archive](Options::archive) in this directory, which is created if it is missing.

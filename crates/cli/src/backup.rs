@@ -1,8 +1,12 @@
 //! `cedrat backup` and `cedrat restore`.
 
-use std::time::Duration;
+use std::io::{self, BufReader, BufWriter};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use cedrat::txn::{BackupOptions, RestoreTarget};
+use cedrat::media::{Media, RealDisk};
+use cedrat::txn::{BackupChain, BackupOptions, BackupProgress, RestoreTarget};
 use cedrat::wal::Lsn;
 use serde::Serialize;
 
@@ -43,9 +47,45 @@ pub(crate) fn backup(arguments: &BackupCopy) -> Outcome {
     // A directory without a store is refused before anything is written.
     drop(Looked::at(&arguments.directory)?);
     let store = look::open_to_change(&arguments.directory, arguments.archive.as_deref())?;
-    let report = cedrat::backup(&store, &arguments.to, BackupOptions::default()).while_doing("copying the store")?;
+    let since = match &arguments.since[..] {
+        [] => None,
+        since => Some(cedrat::backup_chain(since).while_doing("reading the earlier backups")?),
+    };
+    let options = BackupOptions { bytes_per_second_max: arguments.rate };
+    let bar = output::progress_of_bytes("copying the store");
+    let mut show = |progress: BackupProgress| {
+        bar.set_length(progress.of.max(progress.bytes));
+        bar.set_position(progress.bytes);
+    };
+    let is_stream = is_stream(&arguments.to);
+    let report = if is_stream {
+        let to = BufWriter::with_capacity(1 << 20, io::stdout());
+        store.backup_to_stream(since.as_ref(), to, options, &mut show)
+    } else {
+        let to: Arc<dyn Media> = Arc::new(RealDisk::new(&arguments.to));
+        store.backup_observed(since.as_ref(), &to, options, &mut show)
+    };
+    bar.finish_and_clear();
+    let report = report.while_doing("copying the store")?;
     store.close()?;
+    if is_stream {
+        // Standard output has the backup.
+        return Ok(());
+    }
     Copied::new(report.up_to, report.bytes, report.total).print(arguments.json)
+}
+
+/// Whether a path names standard output or standard input.
+fn is_stream(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Restores the backup that comes from standard input.
+fn restore_from_stream(to: &Path, as_json: bool) -> Outcome {
+    let (began, to): (_, Arc<dyn Media>) = (Instant::now(), Arc::new(RealDisk::new(to)));
+    let bytes = cedrat::txn::restore_stream(&mut BufReader::with_capacity(1 << 20, io::stdin()), &to)?;
+    let lsn = BackupChain::open(&to, &[]).map_or(Lsn::ZERO, |chain| chain.up_to());
+    Copied::new(lsn, bytes, began.elapsed()).print(as_json)
 }
 
 /// Restores a backup.
@@ -56,9 +96,21 @@ pub(crate) fn restore(arguments: &Restore) -> Outcome {
         _ => RestoreTarget::Newest,
     };
     let archive = arguments.archive.as_deref();
+    let Some((to, backups)) = arguments.folders.split_last() else {
+        return output::fail("name a backup and the folder of the restored store");
+    };
+    if let [stream] = backups
+        && is_stream(stream)
+    {
+        return match archive {
+            None => restore_from_stream(to, arguments.json),
+            Some(_) => {
+                output::fail("a stream is restored to its end: restore it to a folder, then that with the archive")
+            }
+        };
+    }
     // A missing directory would be created.
-    [Some(arguments.backup.as_path()), archive].into_iter().flatten().try_for_each(look::is_directory)?;
-    let report =
-        cedrat::restore(&arguments.backup, archive, &arguments.to, target).while_doing("restoring the backup")?;
+    backups.iter().map(|backup| backup.as_path()).chain(archive).try_for_each(look::is_directory)?;
+    let report = cedrat::restore_chain(backups, archive, to, target).while_doing("restoring the backup")?;
     Copied::new(report.up_to, report.bytes, report.total).print(arguments.json)
 }

@@ -142,6 +142,16 @@ pub(crate) fn progress(total: u64, what: &str) -> ProgressBar {
     ProgressBar::new(total).with_style(style).with_message(what.to_string())
 }
 
+/// A progress bar on stderr over bytes, whose number is set later; silent without a terminal.
+pub(crate) fn progress_of_bytes(what: &str) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{msg:28} {bar:32} {bytes}/{total_bytes} {bytes_per_sec} {eta}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(0).with_style(style).with_message(what.to_string())
+}
+
 /// A number with its thousands apart: `1 234 567`.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();

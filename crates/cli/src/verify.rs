@@ -7,7 +7,7 @@ use cedrat::graph::{self, Graph};
 use cedrat::media::{Media, RealDisk};
 use cedrat::objects::{self, Objects};
 use cedrat::structures::{Catalogue, Checked, Kind, Named, check_named};
-use cedrat::txn::{Options, Progress, RestoreTarget, Store, Txn, View, open_as_of};
+use cedrat::txn::{BackupChain, Options, Progress, RestoreTarget, Store, Txn, View, open_as_of};
 use cedrat::wal::Lsn;
 use cedrat_media::Overlay;
 use cedrat_pages::{DOUBLE_WRITE_FILE, PAGE_FILE};
@@ -71,7 +71,7 @@ struct Structure {
 /// Checks each byte of a backup, and walks it; with an archive, also the store that is restored to the archive's end.
 pub(crate) fn verify_backup(arguments: &BackupVerify) -> Outcome {
     let archive = arguments.archive.as_deref();
-    [Some(arguments.backup.as_path()), archive].into_iter().flatten().try_for_each(look::is_directory)?;
+    arguments.backups.iter().map(|backup| backup.as_path()).chain(archive).try_for_each(look::is_directory)?;
     let mut verdict = Verdict::default();
     let problem = examine_backup(arguments, &mut verdict).err();
     verdict.problems.extend(problem.map(|Failure(problem)| problem));
@@ -81,9 +81,12 @@ pub(crate) fn verify_backup(arguments: &BackupVerify) -> Outcome {
 
 fn examine_backup(arguments: &BackupVerify, verdict: &mut Verdict) -> Outcome {
     let disk = |directory: &Path| -> Arc<dyn Media> { Arc::new(RealDisk::new(directory)) };
-    let archive = arguments.archive.as_deref();
-    let checked = check_backup(&disk(&arguments.backup), archive.map(disk).as_ref());
-    let checked = checked.while_doing(arguments.backup.display())?;
+    let archive = arguments.archive.as_deref().map(disk);
+    let [full, increments @ ..] = &arguments.backups[..] else { return output::fail("name a backup") };
+    let increments: Vec<_> = increments.iter().map(|increment| disk(increment)).collect();
+    let chain = BackupChain::open(&disk(full), &increments).while_doing(full.display())?;
+    let backup = chain.media();
+    let checked = check_backup(backup, archive.as_ref()).while_doing(full.display())?;
     verdict.problems.extend(checked.problems.iter().map(ToString::to_string));
     verdict.was_opened = checked.was_opened;
     verdict.up_to = Some(checked.up_to.get());
@@ -91,9 +94,9 @@ fn examine_backup(arguments: &BackupVerify, verdict: &mut Verdict) -> Outcome {
     if !verdict.problems.is_empty() {
         return Ok(());
     }
-    examine(&recovered(&arguments.backup)?, arguments.class_tag, verdict)?;
+    examine(&recovered_over(backup, |_| Ok(()))?.without_prepared()?, arguments.class_tag, verdict)?;
     if let Some(archive) = archive.filter(|_| verdict.problems.is_empty()) {
-        let (restored, lsn) = recovered_as_of(&arguments.backup, Some(archive), RestoreTarget::Newest)?;
+        let (restored, lsn) = restored(backup, archive)?;
         *verdict = Verdict { was_opened: verdict.was_opened, up_to: Some(lsn.get()), ..Verdict::default() };
         examine(&restored, arguments.class_tag, verdict).while_doing(format!("restoring to LSN {lsn}"))?;
         verdict.problems.iter_mut().for_each(|problem| *problem = format!("restored to LSN {lsn}: {problem}"));
@@ -101,19 +104,14 @@ fn examine_backup(arguments: &BackupVerify, verdict: &mut Verdict) -> Outcome {
     Ok(())
 }
 
-/// Recovers the store that a backup and an archive restore, at a moment.
-pub(crate) fn recovered_as_of(
-    backup: &Path,
-    archive: Option<&Path>,
-    moment: RestoreTarget,
-) -> Result<(Recovered, Lsn), Failure> {
+/// Recovers the store that a backup and an archive restore.
+fn restored(backup: &Arc<dyn Media>, archive: Arc<dyn Media>) -> Result<(Recovered, Lsn), Failure> {
     let scratch = tempfile::tempdir()?;
     let bar = progress(0, "recovering");
-    let disk = |directory: &Path| -> Arc<dyn Media> { Arc::new(RealDisk::new(directory)) };
     let view = View {
-        backup: disk(backup),
-        archive: archive.map(disk),
-        moment,
+        backup: Arc::clone(backup),
+        archive: Some(archive),
+        moment: RestoreTarget::Newest,
         scratch: Arc::new(RealDisk::buffered(scratch.path())),
     };
     let options = Options { progress: Some(on(&bar)), ..looking() };
@@ -157,20 +155,19 @@ impl Recovered {
 
 /// Recovers the store in `directory` without changing it. Prepared transactions keep their locks.
 pub(crate) fn recovered_in_doubt(directory: &Path) -> Result<Recovered, Failure> {
-    recovered_over(directory, |_| Ok(()))
+    recovered_over(&(Arc::new(RealDisk::new(directory)) as _), |_| Ok(()))
 }
 
 /// Recovers the store in `directory` as if its heaps had been dropped, without changing it.
 pub(crate) fn recovered_without_heaps(directory: &Path) -> Result<Recovered, Failure> {
     let shared: Arc<dyn Media> = Arc::new(RealDisk::new(directory));
     let store = Log::look(&shared)?.control().store;
-    recovered_over(directory, |overlay| Ok(cedrat_heap::drop_unread(overlay, &store)?))?.without_prepared()
+    recovered_over(&shared, |overlay| Ok(cedrat_heap::drop_unread(overlay, &store)?))?.without_prepared()
 }
 
-fn recovered_over(directory: &Path, prepare: impl FnOnce(&Overlay) -> Outcome) -> Result<Recovered, Failure> {
+fn recovered_over(below: &Arc<dyn Media>, prepare: impl FnOnce(&Overlay) -> Outcome) -> Result<Recovered, Failure> {
     let scratch = tempfile::tempdir()?;
-    let below = Arc::new(RealDisk::new(directory));
-    let overlay = Overlay::new(below, Arc::new(RealDisk::buffered(scratch.path())));
+    let overlay = Overlay::new(Arc::clone(below), Arc::new(RealDisk::buffered(scratch.path())));
     prepare(&overlay)?;
     recovered_on(Arc::new(overlay), scratch)
 }

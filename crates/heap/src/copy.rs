@@ -3,8 +3,10 @@
 //! A copy of a heap is a checkpoint to another directory: chunk by chunk, from memory (E4). Its root is written when the end of
 //! the log's copy is determined, while no heap is created, dropped or grown: the root names the heaps of that moment, with the
 //! sizes that all commits up to there need.
+//!
+//! A copy of changes has the chunks whose bytes differ from those of an earlier copy, which is read for that.
 
-use cedrat_media::{AlignedBuf, BLOCK_LEN, Media, OpenMode, copy_file, read_exact_at};
+use cedrat_media::{AlignedBuf, BLOCK_LEN, CopiedUnits, Media, OpenMode, copy_file, read_exact_at};
 use cedrat_sync::atomic::{Ordering, fence};
 use cedrat_sync::{Arc, planted};
 use cedrat_wal::{Lsn, StoreId};
@@ -22,6 +24,70 @@ use crate::region::WORD_LEN;
 /// The number of the checkpoint that a copy is.
 const CHECKPOINT: u64 = 2;
 
+/// The heaps of an earlier copy.
+#[derive(Debug)]
+pub struct EarlierHeaps {
+    media: Arc<dyn Media>,
+    store: StoreId,
+    root: Root,
+}
+
+impl EarlierHeaps {
+    /// Reads the list of the heaps of a copy.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`], [`Error::Io`].
+    pub fn look(media: &Arc<dyn Media>, store: &StoreId) -> Result<EarlierHeaps> {
+        let root = RootFile::open(&**media, store, OpenMode::Read)?.map(|(_, root)| root).unwrap_or_default();
+        Ok(EarlierHeaps { media: Arc::clone(media), store: *store, root })
+    }
+
+    /// Returns a checksum of the list, which names the chunks of all heaps.
+    pub fn checksum(&self) -> u32 {
+        checksum(&self.root)
+    }
+
+    /// Reads a chunk. `None`: the copy does not have it, or not in this length.
+    fn read(&self, heap: u32, chunk: u32, place: &mut [u8]) -> Result<Option<ChunkHeader>> {
+        let is_wanted = |known: &&HeapRoot| known.number == heap && known.checkpoint > 0 && chunk < known.chunks;
+        let Some(known) = self.root.heaps.iter().find(is_wanted) else { return Ok(None) };
+        if known.chunk_len + BLOCK_LEN as u64 != place.len() as u64 {
+            return Ok(None);
+        }
+        let name = known.file_name(known.checkpoint);
+        let file =
+            self.media.open(&name, OpenMode::Read).map_err(|error| Error::io(format!("opening {name}"), error))?;
+        let chunks = ChunkFile { media: &*self.media, file, store: &self.store, heap, chunk_len: known.chunk_len };
+        chunks.read(chunk, known.checkpoint, place)
+    }
+}
+
+fn checksum(root: &Root) -> u32 {
+    crc32c::crc32c(&postcard::to_stdvec(root).expect("numbers, text and lists are always encoded"))
+}
+
+/// A file of a copy of changes.
+#[derive(Debug)]
+pub struct CopiedHeapFile {
+    /// Its name.
+    pub name: String,
+    /// Its length, in bytes.
+    pub len: u64,
+    /// The chunks that the copy has.
+    pub units: CopiedUnits,
+}
+
+/// A complete copy of the heaps.
+#[derive(Debug)]
+pub struct CopiedHeaps<T> {
+    /// The end of the log's copy.
+    pub end: T,
+    /// The checksum of the list of heaps ([`EarlierHeaps::checksum`]).
+    pub checksum: u32,
+    /// The files of a copy of changes; of a whole copy none.
+    pub files: Vec<CopiedHeapFile>,
+}
+
 /// The copied chunks of all heaps, without a root.
 #[derive(Debug)]
 pub struct HeapsCopy {
@@ -30,6 +96,8 @@ pub struct HeapsCopy {
     copied: HashMap<u32, HeapCopy>,
     /// The newest LSN when the copying began. A heap that is not in `copied` was created after it.
     since: u64,
+    /// Whether only changes were copied.
+    is_of_changes: bool,
 }
 
 /// The copied chunks of a heap.
@@ -39,15 +107,33 @@ struct HeapCopy {
     redo_from: u64,
     reflects: u64,
     digest: u32,
+    units: CopiedUnits,
 }
 
 impl Memory {
+    /// Returns the number of bytes of all heaps in memory.
+    pub fn copied_len(&self) -> u64 {
+        let heaps = self.shared().heaps.read().clone();
+        let numbers: Vec<(u64, u64)> = self.shared().files.as_ref().map_or_else(Vec::new, |files| {
+            let roots = files.heaps();
+            let chunk_len = |number| roots.iter().find(|root| root.number == number).map_or(0, |root| root.chunk_len);
+            heaps.iter().map(|core| (core.chunk_count() as u64, chunk_len(core.number))).collect()
+        });
+        numbers.into_iter().map(|(chunks, len)| chunks * len).sum()
+    }
+
     /// Copies the words of all heaps to another directory. `copied` receives the number of bytes after each chunk, and may refuse
-    /// to go on. The log keeps its records from before this call on until the copy is complete.
+    /// to go on. The log keeps its records from before this call on until the copy is complete. With an earlier copy, only chunks
+    /// that it does not have are written.
     ///
     /// # Errors
     /// [`Error::Io`].
-    pub fn copy(&self, to: &Arc<dyn Media>, copied: &mut dyn FnMut(u64) -> io::Result<()>) -> Result<HeapsCopy> {
+    pub fn copy(
+        &self,
+        to: &Arc<dyn Media>,
+        earlier: Option<&EarlierHeaps>,
+        copied: &mut dyn FnMut(u64) -> io::Result<()>,
+    ) -> Result<HeapsCopy> {
         let shared = self.shared();
         let mut copies = HashMap::new();
         let since = shared.clock.now();
@@ -56,10 +142,10 @@ impl Memory {
             for core in heaps {
                 let root = files.heaps().into_iter().find(|root| root.number == core.number);
                 let Some(root) = root else { continue };
-                copies.insert(core.number, shared.copy_heap(&core, files, root, &**to, copied)?);
+                copies.insert(core.number, shared.copy_heap(&core, files, root, (&**to, earlier), copied)?);
             }
         }
-        Ok(HeapsCopy { to: Arc::clone(to), copied: copies, since })
+        Ok(HeapsCopy { to: Arc::clone(to), copied: copies, since, is_of_changes: earlier.is_some() })
     }
 }
 
@@ -105,7 +191,7 @@ pub fn restore_heaps(
             let name = heap.file_name(heap.checkpoint);
             bytes += copy_file(from, to, &name).map_err(|error| Error::io(format!("copying {name}"), error))?;
         }
-        reserve(to, heap, true)?;
+        reserve(to, heap, true, true)?;
     }
     to.sync_directory(DIRECTORY).map_err(|error| Error::io(format!("syncing the directory {DIRECTORY}"), error))?;
     let (mut file, _) = RootFile::create(to, store)?;
@@ -238,15 +324,19 @@ impl HeapsCopy {
     ///
     /// # Errors
     /// [`Error::Io`], and those of `end`.
-    pub fn complete<T>(self, memory: &Memory, end: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub fn complete<T>(self, memory: &Memory, end: impl FnOnce() -> Result<T>) -> Result<CopiedHeaps<T>> {
         let shared = memory.shared();
         let alone = shared.changing.lock();
         let end = end()?;
-        let Some((files, mut root)) = shared.files.as_ref().map(|files| (files, files.root())) else { return Ok(end) };
+        let none = checksum(&Root::default());
+        let Some((files, mut root)) = shared.files.as_ref().map(|files| (files, files.root())) else {
+            return Ok(CopiedHeaps { end, checksum: none, files: Vec::new() });
+        };
         drop(alone);
         if root.next_number == 0 {
-            return Ok(end); // the store never had a heap
+            return Ok(CopiedHeaps { end, checksum: none, files: Vec::new() }); // the store never had a heap
         }
+        let mut changed = Vec::new();
         for heap in &mut root.heaps {
             let known = (heap.redo_from, heap.reflects);
             // The copied log has all of its commits, also those that are in a checkpoint of the original.
@@ -258,27 +348,35 @@ impl HeapsCopy {
                 heap.checkpoint = CHECKPOINT;
                 (heap.chunks, heap.digest) = (copy.chunks, copy.digest);
                 (heap.redo_from, heap.reflects) = (copy.redo_from, copy.reflects);
+                if self.is_of_changes {
+                    let (name, len) = (heap.file_name(CHECKPOINT), heap.files_len());
+                    changed.push(CopiedHeapFile { name, len, units: copy.units.clone() });
+                }
             }
-            reserve(&*self.to, heap, self.copied.contains_key(&heap.number))?;
+            reserve(&*self.to, heap, self.copied.contains_key(&heap.number), !self.is_of_changes)?;
         }
         let io = |error| Error::io(format!("syncing the directory {DIRECTORY}"), error);
         self.to.sync_directory(DIRECTORY).map_err(io)?;
         let (mut file, _) = RootFile::create(&*self.to, &files.store)?;
         file.write(&*self.to, &files.store, &root)?;
-        Ok(end)
+        Ok(CopiedHeaps { end, checksum: checksum(&root), files: changed })
     }
 }
 
 /// Reserves the two files of a heap, durably. Only a copied heap keeps what they have: they may be those of a dropped heap of the
-/// same name.
-fn reserve(to: &dyn Media, heap: &HeapRoot, is_copied: bool) -> Result<()> {
+/// same name. A copy of changes has no space for the rest of them.
+fn reserve(to: &dyn Media, heap: &HeapRoot, is_copied: bool, has_space: bool) -> Result<()> {
     for checkpoint in [0, 1] {
         let name = heap.file_name(checkpoint);
         let io = |error| Error::io(format!("reserving {name}, {} bytes", heap.files_len()), error);
         let file = to.open(&name, OpenMode::ReadWrite).or_else(|_| to.open(&name, OpenMode::Create)).map_err(io)?;
         let len = if is_copied { to.len(file).map_err(io)? } else { 0 };
         to.set_len(file, len).map_err(io)?;
-        to.allocate(file, len, heap.files_len() - len).map_err(io)?;
+        if has_space {
+            to.allocate(file, len, heap.files_len() - len).map_err(io)?;
+        } else {
+            to.set_len(file, heap.files_len()).map_err(io)?;
+        }
         to.sync(file).map_err(io)?;
     }
     Ok(())
@@ -291,7 +389,7 @@ impl Shared {
         core: &Core,
         files: &Files,
         root: HeapRoot,
-        to: &dyn Media,
+        (to, earlier): (&dyn Media, Option<&EarlierHeaps>),
         copied: &mut dyn FnMut(u64) -> io::Result<()>,
     ) -> Result<HeapCopy> {
         let name = root.file_name(CHECKPOINT);
@@ -303,10 +401,12 @@ impl Shared {
         let known = if planted!("copy_needs_log_of_snapshot") { 0 } else { root.redo_from };
         let redo_from = self.slots.written_back(self.clock.now()).max(known);
         let chunks = core.chunk_count() as u32;
-        let mut copy = HeapCopy { chunks, redo_from, reflects: redo_from, digest: 0 };
+        let units = CopiedUnits::new(ChunkFile::len(1, chunk_len));
+        let mut copy = HeapCopy { chunks, redo_from, reflects: redo_from, digest: 0, units };
         let mut checksums = vec![None; chunks as usize];
         let mut headers = Vec::new();
         let mut buffer = AlignedBuf::zeroed(chunk_len as usize);
+        let mut place = AlignedBuf::zeroed(BLOCK_LEN + chunk_len as usize);
         for chunk in 0..chunks {
             let before = self.slots.written_back(self.clock.now());
             core.region.copy((u64::from(chunk) * chunk_len / WORD_LEN) as usize, &mut buffer);
@@ -316,9 +416,20 @@ impl Shared {
             copy.reflects = copy.reflects.max(after);
             if buffer.iter().any(|&byte| byte != 0) {
                 let data_crc = crc32c::crc32c(&buffer);
-                file.write_data(chunk, &buffer)?;
                 checksums[chunk as usize] = Some(data_crc);
-                headers.push(ChunkHeader { heap, chunk, checkpoint: CHECKPOINT, before, after, data_crc });
+                let known = earlier.map(|earlier| earlier.read(heap, chunk, &mut place)).transpose()?.flatten();
+                if known.is_some() && (place[BLOCK_LEN..] == *buffer || planted!("changed_chunks_not_copied")) {
+                    copy.units.push_older(u64::from(chunk));
+                } else {
+                    file.write_data(chunk, &buffer)?;
+                    let header = ChunkHeader { heap, chunk, checkpoint: CHECKPOINT, before, after, data_crc };
+                    if earlier.is_some() {
+                        place[..BLOCK_LEN].copy_from_slice(&header.encode(&files.store));
+                        place[BLOCK_LEN..].copy_from_slice(&buffer);
+                        copy.units.push_here(u64::from(chunk), &place);
+                    }
+                    headers.push(header);
+                }
             }
             copied(chunk_len).map_err(|error| Error::io(format!("copying to {name}"), error))?;
         }
@@ -356,7 +467,7 @@ mod tests {
         let seat = shared.slots.take().expect("a seat");
         shared.slots.slot(seat).commits_after(snapshot);
         let to: Arc<dyn Media> = Arc::new(SimDisk::new());
-        let copy = memory.copy(&to, &mut |_| Ok(())).expect("the disk works");
+        let copy = memory.copy(&to, None, &mut |_| Ok(())).expect("the disk works");
         shared.slots.slot(seat).committed();
         assert!(copy.copied.values().all(|heap| heap.redo_from >= checkpoint.redo_from.get()), "E18.2: {copy:?}");
     }

@@ -53,12 +53,16 @@ mod names;
 mod overlay;
 mod real;
 mod sim;
+mod stream;
+mod units;
 
 pub use aligned::AlignedBuf;
 pub use names::LockGuard;
 pub use overlay::Overlay;
 pub use real::RealDisk;
 pub use sim::{Call, Cursor, Damage, Fault, Image, Journal, Kill, Loss, Mark, SimDisk};
+pub use stream::{StreamMedia, read_stream};
+pub use units::CopiedUnits;
 
 use std::fmt::Debug;
 use std::io;

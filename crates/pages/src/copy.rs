@@ -4,9 +4,13 @@
 //!    records from a redo point on, which was set before the copy began, such pages are those of a crash.
 //! 2. A page that is on its way home while it is copied may be read in parts of two images. It is read again while no batch
 //!    goes home; if it does not verify then, it is copied from memory, perhaps [rebuilt](crate::Rebuild), or else the copy is refused.
-//! 3. A page is noted as written in the copy if it has bytes there (E22).
+//! 3. A copy of changes has the pages whose LSN is at least that of the redo point of an earlier copy. Each other page was home with all
+//!    of its changes when that redo point was set, so the earlier copy has it as it is now.
+//! 4. A page is noted as written in the copy if it has bytes there (E22).
 
-use cedrat_media::{AlignedBuf, Durability, Media, OpenMode, copy_file, read_exact_at, write_all_at};
+use cedrat_media::{
+    AlignedBuf, CopiedUnits, Durability, FileId, Media, OpenMode, copy_file, read_exact_at, write_all_at,
+};
 use cedrat_sync::{Arc, planted};
 use cedrat_wal::Lsn;
 use std::io;
@@ -72,29 +76,61 @@ pub fn check_copied_pages(media: &dyn Media, damaged: &mut dyn FnMut(PoolError))
     Ok(pages)
 }
 
+/// The pages that were copied.
+#[derive(Debug)]
+pub struct CopiedPages {
+    /// The number of pages that have bytes.
+    pub pages: u64,
+    /// The length of the page file, in bytes.
+    pub file_len: u64,
+    /// The pages that a copy of changes has; of a whole copy nothing.
+    pub units: CopiedUnits,
+}
+
 impl Pool {
+    /// Returns the length of the page file, in bytes.
+    pub fn file_len(&self) -> u64 {
+        self.file.pages() * PAGE_LEN as u64
+    }
+
     /// Copies all pages to another directory, durably, and returns the number of those that have bytes. `copied` receives the
-    /// number of bytes that have been read after each piece, and may refuse to go on.
+    /// number of bytes that have been read after each piece, and may refuse to go on. With `since`, the redo point of an earlier copy,
+    /// only pages that changed since are written.
     ///
     /// The caller has set a redo point before, and keeps the log from it on. No page that is freed after it is punched or
     /// used again meanwhile.
     ///
     /// # Errors
     /// [`PoolError::Damaged`]: a page at home is not what was written. [`PoolError::Io`].
-    pub fn copy(&self, to: &Arc<dyn Media>, copied: &mut dyn FnMut(u64) -> io::Result<()>) -> Result<u64, PoolError> {
+    pub fn copy(
+        &self,
+        to: &Arc<dyn Media>,
+        since: Option<Lsn>,
+        copied: &mut dyn FnMut(u64) -> io::Result<()>,
+    ) -> Result<CopiedPages, PoolError> {
         // Pages that are allocated from now on have all of their records behind the redo point.
         let pages = self.file.pages();
         let doing = || format!("copying pages to {PAGE_FILE}");
         let failed = |error| PoolError::io(doing(), error);
         let file = to.open(PAGE_FILE, OpenMode::Create).map_err(failed)?;
-        to.allocate(file, 0, pages * PAGE_LEN as u64).map_err(failed)?;
+        let file_len = pages * PAGE_LEN as u64;
+        match since {
+            None => to.allocate(file, 0, file_len),
+            Some(_) => to.set_len(file, file_len),
+        }
+        .map_err(failed)?;
+        let mut units = CopiedUnits::new(PAGE_LEN as u64);
         let mut buffer = AlignedBuf::zeroed(PAGES_AT_ONCE as usize * PAGE_LEN);
         let mut noted = Vec::new();
         for first in (0..pages).step_by(PAGES_AT_ONCE as usize) {
             let count = PAGES_AT_ONCE.min(pages - first);
             let bytes = &mut buffer[..count as usize * PAGE_LEN];
             self.read_for_copy(PageId::new(first), bytes)?;
-            write_all_at(&**to, file, PageId::new(first).file_offset(), bytes, Durability::Volatile).map_err(failed)?;
+            match since {
+                None => write_all_at(&**to, file, PageId::new(first).file_offset(), bytes, Durability::Volatile),
+                Some(since) => write_changed(&**to, file, first, bytes, since, &mut units),
+            }
+            .map_err(failed)?;
             let images = bytes.chunks_exact(PAGE_LEN).zip(first..);
             let written = images.filter(|(image, _)| !is_unwritten((*image).try_into().expect("a page")));
             noted.extend(written.map(|(_, page)| PageId::new(page)));
@@ -102,7 +138,7 @@ impl Pool {
         }
         to.sync(file).map_err(failed)?;
         WrittenPages::create(to, pages, &noted)?;
-        Ok(noted.len() as u64)
+        Ok(CopiedPages { pages: noted.len() as u64, file_len, units })
     }
 
     /// Reads whole images of consecutive pages.
@@ -134,4 +170,35 @@ impl Pool {
         }
         Ok(())
     }
+}
+
+/// Writes those of consecutive pages that have changes from an LSN on, and notes all that have bytes.
+fn write_changed(
+    to: &dyn Media,
+    file: FileId,
+    first: u64,
+    bytes: &[u8],
+    since: Lsn,
+    units: &mut CopiedUnits,
+) -> io::Result<()> {
+    let mut begin: Option<usize> = None;
+    let write = |pages: std::ops::Range<usize>| {
+        let offset = PageId::new(first + pages.start as u64).file_offset();
+        write_all_at(to, file, offset, &bytes[pages.start * PAGE_LEN..pages.end * PAGE_LEN], Durability::Volatile)
+    };
+    let count = bytes.len() / PAGE_LEN;
+    for (index, image) in bytes.chunks_exact(PAGE_LEN).enumerate() {
+        let (page, image): (u64, &[u8; PAGE_LEN]) = (first + index as u64, image.try_into().expect("a page"));
+        let is_older = lsn_of(image) < since && lsn_of(image) > Lsn::ZERO || planted!("changed_pages_not_copied");
+        if is_unwritten(image) || is_older {
+            if is_older && !is_unwritten(image) {
+                units.push_older(page);
+            }
+            begin.take().map_or(Ok(()), |begin| write(begin..index))?;
+        } else {
+            units.push_here(page, image);
+            begin.get_or_insert(index);
+        }
+    }
+    begin.map_or(Ok(()), |begin| write(begin..count))
 }

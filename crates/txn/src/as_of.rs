@@ -1,4 +1,4 @@
-//! Stores as they were: a backup and an archive, read as of any moment between its end and the archive's (Lemon §3.4; E18.20).
+//! Stores as they were: a backup and an archive, read as of any moment between its end and the archive's (Lemon §3.4; E18.22).
 //!
 //! 1. The view is the store that a [restore](crate::restore) to the moment opens. Its pages are not copied: they are read from the
 //!    backup, and what the recovery changes goes to a scratch medium.

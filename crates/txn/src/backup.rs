@@ -8,17 +8,23 @@
 //! 2. Pages and heaps are copied before the end of the log's copy is determined: none of them has a change that is not in the
 //!    copied log.
 //! 3. A full log ends the backup, and not a transaction: then the backup fails.
-//! 4. The control file is written last. Without it the directory is refused as damaged.
+//! 4. An incremental backup has the pages and chunks that changed since an earlier backup, and the log since its own checkpoint
+//!    (E18.18).
+//! 5. The control file is written last. Without it the directory is refused as damaged.
 
 use std::io;
 use std::time::Duration;
 
-use cedrat_heap::HeapsCopy;
+use cedrat_heap::{EarlierHeaps, HeapsCopy};
 use cedrat_media::Media;
+use cedrat_pages::PAGE_FILE;
 use cedrat_sync::{Arc, Mutex, planted};
 use cedrat_wal::{Checkpoint, Control, CopyEnd, LogCopy, LogError, LogOffset, Lsn};
 
+use crate::chain::BackupChain;
 use crate::error::{Error, Result};
+use crate::increment::{ChangedFile, Identity, IncrementList, IncrementMedia};
+use crate::known_backups;
 use crate::pace::Pace;
 use crate::store::{Inner, Store};
 
@@ -27,6 +33,16 @@ use crate::store::{Inner, Store};
 pub struct BackupOptions {
     /// The number of bytes of pages and heaps that are copied in a second at most; 0: as many as possible.
     pub bytes_per_second_max: u64,
+}
+
+/// The progress of a backup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BackupProgress {
+    /// The number of bytes of pages and heaps that were read.
+    pub bytes: u64,
+    /// The number of bytes of pages and heaps that the store had when the backup began.
+    pub of: u64,
 }
 
 /// The report of a backup.
@@ -44,9 +60,12 @@ pub struct BackupReport {
 }
 
 /// The running backups.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Backups {
+    media: Arc<dyn Media>,
     running: Mutex<Vec<Arc<Running>>>,
+    /// Held while a complete backup is noted.
+    noting: Mutex<()>,
 }
 
 /// A running backup.
@@ -60,6 +79,10 @@ struct Running {
 }
 
 impl Backups {
+    pub(crate) fn new(media: &Arc<dyn Media>) -> Backups {
+        Backups { media: Arc::clone(media), running: Mutex::default(), noting: Mutex::default() }
+    }
+
     /// Returns the oldest LSN from which on running backups need freed pages.
     pub(crate) fn redo_needed(&self) -> Lsn {
         let oldest = self.running.lock().iter().map(|backup| backup.checkpoint.redo_lsn).min();
@@ -110,6 +133,15 @@ struct Backup<'s> {
     since: Control,
     running: Arc<Running>,
     bytes: u64,
+    of: u64,
+    progress: &'s mut dyn FnMut(BackupProgress),
+}
+
+/// The backup before an incremental one.
+struct Earlier {
+    identity: Identity,
+    redo_lsn: Lsn,
+    heaps: EarlierHeaps,
 }
 
 impl Store {
@@ -124,23 +156,90 @@ impl Store {
     /// [`LogError::AlreadyThere`]: the directory is not empty. Damage of this store, and
     /// errors of the disks: the directory is not a store then.
     pub fn backup(&self, to: &Arc<dyn Media>, options: BackupOptions) -> Result<BackupReport> {
+        self.backup_observed(None, to, options, &mut |_| ())
+    }
+
+    /// Copies what changed since an earlier backup to an empty directory, while transactions run: an incremental backup. It is
+    /// [restored](crate::restore) with the earlier backups ([`BackupChain::media`]).
+    ///
+    /// All pages of the store are read, and all chunks of the earlier backup's heaps; those that changed are written.
+    ///
+    /// # Errors
+    /// [`Error::CannotContinue`]: the earlier backup is of another store or another history, or was opened since. Those of
+    /// [`backup`](Store::backup).
+    pub fn backup_since(
+        &self,
+        earlier: &BackupChain,
+        to: &Arc<dyn Media>,
+        options: BackupOptions,
+    ) -> Result<BackupReport> {
+        self.backup_observed(Some(earlier), to, options, &mut |_| ())
+    }
+
+    /// Backs up as [`backup`](Store::backup) does, or [`backup_since`](Store::backup_since) an earlier one. `progress` is called
+    /// after each piece.
+    ///
+    /// # Errors
+    /// Those of [`backup_since`](Store::backup_since).
+    pub fn backup_observed(
+        &self,
+        earlier: Option<&BackupChain>,
+        to: &Arc<dyn Media>,
+        options: BackupOptions,
+        progress: &mut dyn FnMut(BackupProgress),
+    ) -> Result<BackupReport> {
         self.inner.alive()?;
+        let earlier = earlier.map(|chain| self.earlier(chain)).transpose()?;
+        let media = to;
+        let to: &Arc<dyn Media> = match earlier {
+            Some(_) => &(Arc::new(IncrementMedia(Arc::clone(media))) as Arc<dyn Media>),
+            None => media,
+        };
         if let Some(file) = HeapsCopy::foreign_file(&**to)?.filter(|_| !planted!("foreign_heaps_ignored")) {
             return Err(LogError::AlreadyThere { file }.into());
         }
         let log = LogCopy::begin(to)?;
-        let mut backup = Backup::begin(&self.inner, options)?;
-        let copied = backup.copy(to, log);
+        let mut backup = Backup::begin(&self.inner, options, progress)?;
+        let copied = backup.copy(to, log, earlier.as_ref()).and_then(|(report, changed)| {
+            let list = |earlier: &Earlier| {
+                IncrementList::write(&**media, self.inner.log.control().store, earlier.identity, changed)
+            };
+            earlier.as_ref().map_or(Ok(()), list).map(|()| report)
+        });
         match copied {
             Err(_) if backup.is_ended() => Err(Error::BackupEnded { bytes: backup.bytes }),
             Err(error) => self.inner.alive().and(Err(error)),
             copied => copied,
         }
     }
+
+    /// Refuses a backup that this store cannot continue.
+    fn earlier(&self, chain: &BackupChain) -> Result<Earlier> {
+        let store = self.inner.log.control().store;
+        let refused = |why| Err(Error::CannotContinue { up_to: chain.up_to(), why });
+        if chain.store() != store {
+            return refused("it is of another store");
+        }
+        if chain.was_opened() {
+            return refused("it was opened as a store since it was made");
+        }
+        let is_known = known_backups::has(&*self.inner.backups.media, &store, chain.identity())
+            .map_err(|error| Error::io("reading the list of backups", error))?;
+        if !is_known && !planted!("backup_of_other_history_continued") {
+            return refused(
+                "the store does not know it: another history of the store has made it, or 256 newer ones were made",
+            );
+        }
+        Ok(Earlier { identity: chain.identity(), redo_lsn: chain.redo_lsn(), heaps: chain.heaps()? })
+    }
 }
 
 impl<'s> Backup<'s> {
-    fn begin(inner: &'s Inner, options: BackupOptions) -> Result<Backup<'s>> {
+    fn begin(
+        inner: &'s Inner,
+        options: BackupOptions,
+        progress: &'s mut dyn FnMut(BackupProgress),
+    ) -> Result<Backup<'s>> {
         let (since, running) = inner.after_checkpoint(|| {
             let since = inner.log.control();
             let scan_from = since.partitions.iter().map(|partition| partition.scan_from).collect();
@@ -149,34 +248,55 @@ impl<'s> Backup<'s> {
             inner.backups.running.lock().push(Arc::clone(&running));
             (since, running)
         })?;
-        Ok(Backup { inner, since, running, bytes: 0 })
+        let of = inner.pool.file_len() + inner.memory.copied_len();
+        Ok(Backup { inner, since, running, bytes: 0, of, progress })
     }
 
     fn is_ended(&self) -> bool {
         self.running.pace.is_ended()
     }
 
-    fn copy(&mut self, to: &Arc<dyn Media>, log: LogCopy) -> Result<BackupReport> {
+    /// Copies all, and returns the files of which an incremental backup has changes.
+    fn copy(
+        &mut self,
+        to: &Arc<dyn Media>,
+        log: LogCopy,
+        earlier: Option<&Earlier>,
+    ) -> Result<(BackupReport, Vec<ChangedFile>)> {
         let inner = self.inner;
         let too_early = if planted!("backup_ends_before_pages") { Some(CopyEnd::now(&inner.log)?) } else { None };
-        let pages = inner.pool.copy(to, &mut |bytes| self.copied(bytes))?;
-        let heaps = inner.memory.copy(to, &mut |bytes| self.copied(bytes))?;
-        let end = heaps.complete(&inner.memory, || CopyEnd::now(&inner.log).map_err(cedrat_heap::Error::Stopped))?;
-        let end = too_early.unwrap_or(end);
+        let since = earlier.map(|earlier| earlier.redo_lsn);
+        let pages = inner.pool.copy(to, since, &mut |bytes| self.copied(bytes))?;
+        let heaps = inner.memory.copy(to, earlier.map(|earlier| &earlier.heaps), &mut |bytes| self.copied(bytes))?;
+        let heaps = heaps.complete(&inner.memory, || CopyEnd::now(&inner.log).map_err(cedrat_heap::Error::Stopped))?;
+        let end = too_early.unwrap_or(heaps.end);
         let up_to = end.up_to();
         let log = log.copy(&inner.log, &self.since, end)?;
         if self.is_ended() {
             // The log may have been recycled while it was copied.
             return Err(Error::BackupEnded { bytes: self.bytes });
         }
+        self.note(log.control(), heaps.checksum)?;
         log.complete()?;
-        Ok(BackupReport { up_to, bytes: self.bytes, pages, total: self.running.pace.began.elapsed() })
+        let mut changed = vec![ChangedFile::new(PAGE_FILE.into(), pages.file_len, pages.units)];
+        changed.extend(heaps.files.into_iter().map(|file| ChangedFile::new(file.name, file.len, file.units)));
+        let total = self.running.pace.began.elapsed();
+        Ok((BackupReport { up_to, bytes: self.bytes, pages: pages.pages, total }, changed))
+    }
+
+    /// Notes the backup, so that an incremental one can continue it. A store whose disk is full is backed up without.
+    fn note(&self, control: &Control, heaps: u32) -> Result<()> {
+        let identity = Identity::of(control, heaps)?;
+        let _one_at_a_time = self.inner.backups.noting.lock();
+        let _ = known_backups::note(&*self.inner.backups.media, &control.store, identity);
+        Ok(())
     }
 
     /// Counts bytes, waits if that was too fast, and refuses to go on when the backup or the store has ended, also while it
     /// waits.
     fn copied(&mut self, bytes: u64) -> io::Result<()> {
         self.bytes += bytes;
+        (self.progress)(BackupProgress { bytes: self.bytes, of: self.of });
         let is_stopped = || self.inner.log.is_stopped() && !planted!("stopped_store_copied");
         if self.running.pace.wait(self.bytes, is_stopped) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
     }

@@ -75,6 +75,23 @@ pub enum Error {
         /// The number of bytes of pages and heaps that were copied.
         bytes: u64,
     },
+    /// An incremental backup continues another backup than the one before it. Name the full backup, then each of its increments in
+    /// their order.
+    #[error("{increment}: {why}; name the full backup, and each of its incremental backups in their order")]
+    NotContinued {
+        /// The list of the incremental backup.
+        increment: String,
+        /// The reason.
+        why: String,
+    },
+    /// The store cannot continue a backup by an incremental one. Take a full backup.
+    #[error("the backup that ends at LSN {} cannot be continued: {why}; take a full backup", .up_to.get())]
+    CannotContinue {
+        /// The LSN at which the earlier backup ends.
+        up_to: Lsn,
+        /// The reason.
+        why: &'static str,
+    },
     /// The archive has no moment up to the time to which a backup was to be restored, or before which it was to forget everything; or
     /// there is no archive.
     #[error(

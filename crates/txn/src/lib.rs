@@ -21,12 +21,14 @@
 mod archive;
 mod as_of;
 mod backup;
+mod backup_stream;
 mod body;
 mod branch;
 mod branches;
 mod builtin;
 mod by_txn;
 mod carry;
+mod chain;
 mod changes;
 mod check;
 mod check_backup;
@@ -41,6 +43,8 @@ mod explain;
 mod heuristic;
 mod holder;
 mod in_doubt;
+mod increment;
+mod known_backups;
 mod limits;
 mod locking;
 pub mod locks;
@@ -74,7 +78,8 @@ mod update;
 
 pub use archive::{ArchiveStatus, ForgetBefore, forget_archive};
 pub use as_of::{View, open_as_of};
-pub use backup::{BackupOptions, BackupReport};
+pub use backup::{BackupOptions, BackupProgress, BackupReport};
+pub use backup_stream::restore_stream;
 pub use body::CARRIED;
 pub use branch::BRANCH_ID_LEN_MAX;
 pub use builtin::{
@@ -82,12 +87,15 @@ pub use builtin::{
     SetSpaceScattered, SlottedDelete, SlottedInsert, SlottedUpdate, VersionedDelete, VersionedInsert, VersionedUpdate,
     VersionedWithdraw,
 };
+pub use chain::BackupChain;
 pub use changes::{Change, ChangeSet, ChangeStream, Meaning, StreamToken};
 pub use check_backup::{BackupCheck, check_backup};
 pub use consumers::{CONSUMERS_FILE, Consumer, ConsumerOptions, ConsumerStatus, consumers_of};
 pub use error::{BranchError, Error, OpenError, Result};
 pub use explain::{Explained, Explainer};
 pub use heuristic::{HeuristicBranch, HeuristicOutcome, OUTCOME};
+pub use increment::INCREMENT_FILE;
+pub use known_backups::BACKUPS_FILE;
 pub use limits::{Clock, SystemClock};
 pub use locks::{
     Deadlock, HasStopped, LockCounts, LockManager, LockMode, LockState, LockWait, NoLocks, NotGiven, PageLocks,

@@ -14,6 +14,7 @@ use cedrat_sync::Arc;
 use cedrat_wal::{CONTROL_FILE, Found, FoundArchive, Log, LogCopy, LogError, Lsn};
 
 use crate::error::{Error, OpenError, Result};
+use crate::increment;
 
 /// The moment to which a backup is restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +104,7 @@ pub(crate) fn restore_parts(
 
 /// Locks a backup, and reads its log.
 pub(crate) fn look(backup: &Arc<dyn Media>) -> Result<(LockGuard, Found)> {
+    increment::refuse(&**backup, "a full backup")?;
     let not_open = lock(&**backup)?;
     let found = Log::look(backup)?;
     found.refuse_archive()?;

@@ -23,6 +23,7 @@ use crate::deferred::Keepers;
 use crate::error::{Error, OpenError, Result};
 use crate::heuristic::Outcomes;
 use crate::in_doubt::Hidden;
+use crate::increment;
 use crate::limits::Limits;
 use crate::locks::{HasStopped, LockManager};
 use crate::nested::holds_latches;
@@ -143,6 +144,7 @@ impl Store {
             // Checked before locking, which would leave its file behind (R2).
             return Err(LogError::Absent { file: CONTROL_FILE.into() }.into());
         }
+        increment::refuse(&*media, "a store")?;
         let lock = lock(&media)?;
         let store = match Log::look(&media) {
             Ok(found) if found.control().is_log_alone() => {
@@ -521,7 +523,7 @@ impl Inner {
             table: Table::default(),
             space: Space::unknown(),
             checkpoints: Checkpoints::default(),
-            backups: Backups::default(),
+            backups: Backups::new(&media),
             archive,
             consumers,
             keepers: Keepers::default(),

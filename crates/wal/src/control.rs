@@ -122,6 +122,16 @@ pub(crate) enum SlotFault {
 }
 
 impl Control {
+    /// Returns the checksum of a slot with this content.
+    ///
+    /// # Errors
+    /// [`LogError::Limit`].
+    pub fn checksum(&self) -> Result<u32, LogError> {
+        let mut slot = vec![0; SLOT_LEN];
+        self.encode(&mut slot)?;
+        Ok(get_u32(&slot, at::CRC))
+    }
+
     /// Returns the number of bytes of a slot that this control file uses.
     fn used(&self) -> usize {
         at::LISTS

@@ -241,6 +241,11 @@ pub struct CopiedLog {
 }
 
 impl CopiedLog {
+    /// Returns the content of the control file.
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
     /// Makes the copy complete and durable, if the other files of the directory are.
     ///
     /// # Errors

@@ -10,6 +10,8 @@ use jiff::Timestamp;
 /// The store is recovered first, and every page and every record is verified. A program that has the
 /// store open makes a backup itself, while transactions run: `cedrat::backup`, `cedrat_backup`, `Store.backup`.
 ///
+/// With --since, only what changed since an earlier backup is copied: an incremental backup.
+///
 /// Exit code 0 if the backup is complete; otherwise 1. An incomplete backup does not open: delete it.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
@@ -35,9 +37,9 @@ pub(crate) enum OfBackup {
 /// damage of each other file.
 #[derive(Debug, Args)]
 pub(crate) struct BackupVerify {
-    /// The folder of the backup
-    #[arg(value_name = "BACKUP")]
-    pub(crate) backup: PathBuf,
+    /// The folder of the backup, then those of its increments in their order
+    #[arg(value_name = "BACKUP", required = true)]
+    pub(crate) backups: Vec<PathBuf>,
 
     /// The folder of the store's archive: check its records, and the store that it restores
     #[arg(long, value_name = "DIR")]
@@ -58,9 +60,17 @@ pub(crate) struct BackupCopy {
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 
-    /// The folder of the backup, which is created or empty
+    /// The folder of the backup, which is created or empty; -: standard output
     #[arg(value_name = "TO")]
     pub(crate) to: PathBuf,
+
+    /// The folder of an earlier full backup; repeat it for each of its increments, in their order
+    #[arg(long, value_name = "BACKUP")]
+    pub(crate) since: Vec<PathBuf>,
+
+    /// The number of bytes of pages and heaps that are copied in a second at most
+    #[arg(long, value_name = "BYTES", default_value_t = 0, hide_default_value = true)]
+    pub(crate) rate: u64,
 
     /// The folder of the store's archive, if it has one
     #[arg(long, value_name = "DIR")]
@@ -79,13 +89,10 @@ pub(crate) struct BackupCopy {
 /// Exit code 0 if the restored store is complete; otherwise 1. An incomplete one does not open: delete it.
 #[derive(Debug, Args)]
 pub(crate) struct Restore {
-    /// The folder of the backup
-    #[arg(value_name = "BACKUP")]
-    pub(crate) backup: PathBuf,
-
-    /// The folder of the restored store, which is created or empty
-    #[arg(value_name = "TO")]
-    pub(crate) to: PathBuf,
+    /// The folder of the backup, then those of its increments in their order, then the folder of the restored store, which is
+    /// created or empty; - in place of the backup: standard input
+    #[arg(value_names = ["BACKUP", "TO"], num_args = 2..)]
+    pub(crate) folders: Vec<PathBuf>,
 
     /// The folder of the store's archive: restore its newest moment, unless --lsn or --time says another one
     #[arg(long, value_name = "DIR")]

@@ -7,7 +7,7 @@ use cedrat::prelude::*;
 use cedrat::txn::BackupOptions;
 use serde_json::Value;
 
-use crate::common::{cedrat, errors, files, json, printed, text};
+use crate::common::{cedrat, command, errors, files, json, printed, text};
 
 /// The values of a table's key 1 that a store had, each with an LSN at which it had it.
 type Values = Vec<(u64, u64)>;
@@ -189,4 +189,46 @@ fn opened_backup_is_verified() {
     let backup = text(&folder.path().join("backup")).to_owned();
     assert_eq!(value_in(Path::new(&backup)), Some(0));
     assert!(printed(&cedrat(&["backup", "verify", &backup])).contains("opened"));
+}
+
+#[test]
+fn increments_are_restored_in_order() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = |name: &str| text(&folder.path().join(name)).to_owned();
+    let (store, full, first, second) = (place("store"), place("full"), place("first"), place("second"));
+    let put = |value: u64| {
+        let store = cedrat::open(&store).expect("it opens");
+        let table = store.transact(|txn| HashTable::<u64, u64>::open_or_create(txn, "table")).expect("a table");
+        store.transact(|txn| table.insert(txn, &1, &value)).expect("it is not locked");
+        store.close().expect("it is not in use");
+    };
+    put(1);
+    printed(&cedrat(&["backup", &store, &full]));
+    put(2);
+    printed(&cedrat(&["backup", &store, &first, "--since", &full]));
+    put(3);
+    printed(&cedrat(&["backup", &store, &second, "--since", &full, "--since", &first, "--rate", "1000000000"]));
+    assert!(printed(&cedrat(&["backup", "verify", &full, &first, &second])).contains("sound"));
+    printed(&cedrat(&["restore", &full, &first, &second, &place("three")]));
+    assert_eq!(value_in(&folder.path().join("three")), Some(3));
+    printed(&cedrat(&["restore", &full, &first, &place("two")]));
+    assert_eq!(value_in(&folder.path().join("two")), Some(2));
+    let gap = cedrat(&["restore", &full, &second, &place("gap")]);
+    let message = errors(&gap);
+    assert!(gap.status.code() == Some(1) && message.contains("second/increment: it continues"), "{message}");
+    assert!(!folder.path().join("gap").exists(), "nothing is written");
+    let stream = cedrat(&["backup", &store, "-", "--since", &full]).stdout;
+    let restore_stream = |stream: &[u8], to: &str| {
+        let file = folder.path().join("stream");
+        std::fs::write(&file, stream).expect("there is room");
+        let from = std::fs::File::open(file).expect("it is there");
+        command().args(["restore", "-", &place(to)]).stdin(from).output().expect("cedrat runs")
+    };
+    printed(&restore_stream(&stream, "third"));
+    printed(&cedrat(&["restore", &full, &place("third"), &place("from_stream")]));
+    assert_eq!(value_in(&folder.path().join("from_stream")), Some(3));
+    let torn = restore_stream(&stream[..stream.len() - 1], "torn");
+    assert!(torn.status.code() == Some(1) && errors(&torn).contains("it is torn"), "{}", errors(&torn));
+    let alone = cedrat(&["backup", "verify", &first]);
+    assert!(alone.status.code() == Some(1) && errors(&alone).contains("an incremental backup"), "{}", errors(&alone));
 }

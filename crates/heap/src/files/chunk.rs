@@ -42,7 +42,7 @@ pub(crate) struct ChunkHeader {
 }
 
 impl ChunkHeader {
-    fn encode(&self, store: &StoreId) -> AlignedBuf {
+    pub(crate) fn encode(&self, store: &StoreId) -> AlignedBuf {
         let mut block = AlignedBuf::zeroed(BLOCK_LEN);
         block[at::MAGIC..at::CRC].copy_from_slice(&MAGIC);
         block[at::VERSION..at::STORE].copy_from_slice(&VERSION.to_le_bytes());

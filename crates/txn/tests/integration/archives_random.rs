@@ -178,11 +178,11 @@ impl World {
             moment: RestoreTarget::Lsn(target),
             scratch: media(&SimDisk::new()),
         };
-        let (view, _) = open_as_of(&view, Options { partitions: 3, ..options() }, registry()).expect("E18.20");
-        assert_eq!(state_of(&view, self.page), State { in_doubt: 0, ..state }, "E18.20: {target}");
-        view.check().expect("E18.20");
+        let (view, _) = open_as_of(&view, Options { partitions: 3, ..options() }, registry()).expect("E18.22");
+        assert_eq!(state_of(&view, self.page), State { in_doubt: 0, ..state }, "E18.22: {target}");
+        view.check().expect("E18.22");
         drop(view);
-        assert_eq!(images(), before, "E18.20a");
+        assert_eq!(images(), before, "E18.22a");
     }
 
     fn restore(&mut self) {

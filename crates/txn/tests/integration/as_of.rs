@@ -28,7 +28,7 @@ fn add(store: &Store, page: PageId) -> Result<(), Error> {
 /// Returns the number that word and page of a store have.
 fn sum(store: &Store, page: PageId) -> i64 {
     let on_page = read_number(store, at(page, 0)).unwrap();
-    assert_eq!(word(store, 0), on_page as u64, "E18.20: of one moment");
+    assert_eq!(word(store, 0), on_page as u64, "E18.22: of one moment");
     on_page
 }
 
@@ -66,7 +66,7 @@ impl World {
     }
 }
 
-/// E18.20.
+/// E18.22.
 #[test]
 fn view_stays_as_store_goes_on() {
     let world = World::new();
@@ -82,15 +82,15 @@ fn view_stays_as_store_goes_on() {
     world.store.extend_archive().unwrap();
     let (newer, _) = world.view(RestoreTarget::Newest).unwrap();
     for (view, expected) in [(&earlier, 2), (&newest, 3), (&newer, 4), (&world.store, 4)] {
-        assert_eq!(sum(view, world.page), expected, "E18.20");
+        assert_eq!(sum(view, world.page), expected, "E18.22");
         view.check().unwrap();
     }
     drop((earlier, newest, newer));
-    assert_eq!(world.backup.image().hash(), backup, "E18.20a: the backup is only read");
+    assert_eq!(world.backup.image().hash(), backup, "E18.22a: the backup is only read");
     assert_ne!(world.disk.image().hash(), disk);
 }
 
-/// E18.20a.
+/// E18.22a.
 #[test]
 fn view_takes_no_changes() {
     let world = World::new();
@@ -100,22 +100,22 @@ fn view_takes_no_changes() {
     let (view, _) = world.view(RestoreTarget::Newest).unwrap();
     for _ in 0..3 {
         let refused = add(&view, world.page);
-        assert!(matches!(refused, Err(Error::ReadOnly)), "E18.20a: {refused:?}");
+        assert!(matches!(refused, Err(Error::ReadOnly)), "E18.22a: {refused:?}");
         let heap = view.memory().heap("words").unwrap();
         let refused = view.memory().run(Commit::Async, |tx| tx.update(&heap, 8, |value| value + 1));
-        assert!(refused.is_err(), "E18.20a");
+        assert!(refused.is_err(), "E18.22a");
         let refused = view.transact(|txn| txn.allocate());
-        assert!(matches!(refused, Err(Error::ReadOnly)), "E18.20a: {refused:?}");
+        assert!(matches!(refused, Err(Error::ReadOnly)), "E18.22a: {refused:?}");
     }
     assert_eq!(sum(&view, world.page), 1);
     assert_eq!(word(&view, 8), 0);
     view.checkpoint().unwrap();
     view.close().unwrap();
-    assert_eq!(world.backup.image().hash(), before, "E18.20a");
-    assert_eq!(world.archive.image().hash(), archived, "E18.20a");
+    assert_eq!(world.backup.image().hash(), before, "E18.22a");
+    assert_eq!(world.archive.image().hash(), archived, "E18.22a");
 }
 
-/// E18.20: it may have committed later, and may not have.
+/// E18.22: it may have committed later, and may not have.
 #[test]
 fn prepared_branch_is_rolled_back_in_view() {
     let world = World::new();
@@ -127,8 +127,8 @@ fn prepared_branch_is_rolled_back_in_view() {
     let decided = world.store.extend_archive().unwrap();
     for (lsn, expected) in [(in_doubt, 0), (decided, 5)] {
         let (view, _) = world.view(RestoreTarget::Lsn(lsn)).unwrap();
-        assert_eq!(read_number(&view, at(world.page, 1)).unwrap(), expected, "E18.20");
-        assert!(view.in_doubt().unwrap().is_empty(), "E18.20");
+        assert_eq!(read_number(&view, at(world.page, 1)).unwrap(), expected, "E18.22");
+        assert!(view.in_doubt().unwrap().is_empty(), "E18.22");
     }
 }
 

@@ -22,6 +22,7 @@ mod heaps_come_and_go;
 mod heuristic;
 mod idle_sessions;
 mod in_call;
+mod increments;
 mod interleavings;
 mod kept;
 mod latched;

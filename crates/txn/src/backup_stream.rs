@@ -1,0 +1,54 @@
+//! Backups to streams, and their restores (drawn in docs/formats/stream.md).
+//!
+//! A stream has what a backup writes to its directory, in the same order. So a restore of it leaves that directory: a full backup, or an
+//! incremental one. A torn or changed stream is refused, and leaves no backup (E18.21).
+
+use cedrat_media::{Media, StreamMedia, read_stream};
+use cedrat_sync::{Arc, planted};
+use cedrat_wal::{CONTROL_FILE, LogError};
+use std::io::{Read, Write};
+
+use crate::backup::{BackupOptions, BackupProgress, BackupReport};
+use crate::chain::BackupChain;
+use crate::error::{Error, Result};
+use crate::increment::INCREMENT_FILE;
+use crate::store::Store;
+
+impl Store {
+    /// Backs up as [`backup_observed`](Store::backup_observed) does, to a stream, for example a pipe. Memory for small files and one
+    /// piece is used.
+    ///
+    /// # Errors
+    /// Those of [`backup_since`](Store::backup_since). Then the stream is incomplete, and is refused by [`restore_stream`].
+    pub fn backup_to_stream(
+        &self,
+        earlier: Option<&BackupChain>,
+        to: impl Write + Send + 'static,
+        options: BackupOptions,
+        progress: &mut dyn FnMut(BackupProgress),
+    ) -> Result<BackupReport> {
+        let io = |error| Error::io("writing a backup to a stream", error);
+        let stream = Arc::new(StreamMedia::new(to, self.inner.log.control().store).map_err(io)?);
+        let media: Arc<dyn Media> = Arc::clone(&stream) as _;
+        let report = self.backup_observed(earlier, &media, options, progress)?;
+        stream.finish().map_err(io)?;
+        Ok(report)
+    }
+}
+
+/// Writes the backup of a stream to an empty directory, durably, and returns the number of bytes of its files. A full backup is a
+/// store; an incremental one is restored with those before it.
+///
+/// # Errors
+/// [`Error::Log`] with [`LogError::AlreadyThere`]: the directory has files. [`Error::Io`]: the stream is torn, changed, or none; errors
+/// of both. Then the directory is not a store.
+pub fn restore_stream(from: &mut dyn Read, to: &Arc<dyn Media>) -> Result<u64> {
+    for directory in ["", "log", "heaps"] {
+        let names = to.list(directory).map_err(|error| Error::io("listing a directory", error))?;
+        if let Some(file) = names.into_iter().next() {
+            return Err(LogError::AlreadyThere { file }.into());
+        }
+    }
+    let last: &[&str] = if planted!("torn_stream_restored") { &[] } else { &[CONTROL_FILE, INCREMENT_FILE] };
+    read_stream(from, &**to, last).map_err(|error| Error::io("restoring a backup from a stream", error))
+}

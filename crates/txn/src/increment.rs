@@ -1,0 +1,292 @@
+//! Incremental backups: directories of what changed since an earlier backup (drawn in docs/formats/increment.md).
+//!
+//! 1. An increment has the log since its own checkpoint, and of pages and heaps the units that changed. Its list, the file
+//!    `increment`, names the backup before it, and says of each unit whether it is here, as in that backup, or zero (E18.18).
+//! 2. The list is written last. The control file has another name than that of a store: no increment opens as one.
+
+use cedrat_heap::EarlierHeaps;
+use cedrat_media::{CopiedUnits, Durability, FileId, LockGuard, Media, OpenMode, read_exact_at, write_all_at};
+use cedrat_sync::{Arc, planted};
+use cedrat_wal::{CONTROL_FILE, Control, LogError, StoreId};
+use serde::{Deserialize, Serialize};
+use std::io;
+
+use crate::error::{Error, Result};
+
+/// The list of an increment.
+pub const INCREMENT_FILE: &str = "increment";
+
+/// The control file of an increment.
+pub(crate) const INCREMENT_CONTROL_FILE: &str = "increment.control";
+
+const MAGIC: [u8; 8] = *b"CEDRATIN";
+const VERSION: u32 = 1;
+
+/// Offsets in the file; the list follows.
+mod at {
+    pub(super) const MAGIC: usize = 0;
+    pub(super) const CRC: usize = MAGIC + 8; //     CRC-32C of all that follows
+    pub(super) const VERSION: usize = CRC + 4;
+    pub(super) const LEN: usize = VERSION + 4; //   the number of bytes of the list
+    pub(super) const LIST: usize = LEN + 8;
+}
+
+/// The identity of a backup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    /// It has every transaction that had committed up to this LSN.
+    pub(crate) up_to: u64,
+    /// The checksums of its control file, and of its list of heaps.
+    pub(crate) control: u32,
+    pub(crate) heaps: u32,
+}
+
+impl Identity {
+    pub(crate) fn of(control: &Control, heaps: u32) -> Result<Identity> {
+        Ok(Identity { up_to: control.promise.get(), control: control.checksum()?, heaps })
+    }
+
+    /// Returns the identity of a backup, which is not open.
+    pub(crate) fn look(media: &Arc<dyn Media>, control: &Control) -> Result<Identity> {
+        Identity::of(control, EarlierHeaps::look(media, &control.store)?.checksum())
+    }
+}
+
+/// A file of which an increment has the units that changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ChangedFile {
+    pub(crate) name: String,
+    pub(crate) len: u64,
+    unit_len: u64,
+    here: Vec<u8>,
+    older: Vec<u8>,
+    checksums: Vec<u64>,
+}
+
+impl ChangedFile {
+    pub(crate) fn new(name: String, len: u64, units: CopiedUnits) -> ChangedFile {
+        let CopiedUnits { unit_len, here, older, checksums } = units;
+        ChangedFile { name, len, unit_len, here, older, checksums }
+    }
+
+    pub(crate) fn units(&self) -> CopiedUnits {
+        let ChangedFile { unit_len, here, older, checksums, .. } = self.clone();
+        CopiedUnits { unit_len, here, older, checksums }
+    }
+}
+
+/// The list of an increment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct IncrementList {
+    pub(crate) store: StoreId,
+    /// The backup before it.
+    pub(crate) before: Identity,
+    pub(crate) changed: Vec<ChangedFile>,
+    /// All other files, with their lengths, and a checksum of those outside of folders: a restore verifies the log, and the second files of
+    /// heaps are zero.
+    pub(crate) others: Vec<(String, u64, u64)>,
+}
+
+impl IncrementList {
+    /// Lists the files of a directory that has all of an increment but its list, and writes that durably.
+    pub(crate) fn write(media: &dyn Media, store: StoreId, before: Identity, changed: Vec<ChangedFile>) -> Result<()> {
+        let io = |error| Error::io(format!("writing {INCREMENT_FILE}"), error);
+        let mut others = Vec::new();
+        for name in names(media).map_err(io)? {
+            if changed.iter().all(|file| file.name != name) {
+                let file = media.open(&name, OpenMode::Read).map_err(io)?;
+                let checksum = checksum(media, &name, file).map_err(io)?;
+                others.push((name, media.len(file).map_err(io)?, checksum));
+            }
+        }
+        let list = IncrementList { store, before, changed, others };
+        let list = postcard::to_stdvec(&list).expect("numbers, text and lists are always encoded");
+        let mut bytes = vec![0; at::LIST];
+        bytes[at::MAGIC..at::CRC].copy_from_slice(&MAGIC);
+        bytes[at::VERSION..at::LEN].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[at::LEN..at::LIST].copy_from_slice(&(list.len() as u64).to_le_bytes());
+        bytes.extend(list);
+        let crc = crc32c::crc32c(&bytes[at::VERSION..]);
+        bytes[at::CRC..at::VERSION].copy_from_slice(&crc.to_le_bytes());
+        let file = media.open(INCREMENT_FILE, OpenMode::Create).map_err(io)?;
+        write_all_at(media, file, 0, &bytes, Durability::Volatile)
+            .and_then(|()| media.sync(file))
+            .and_then(|()| media.sync_directory(""))
+            .map_err(io)
+    }
+
+    /// Reads the list of an increment; `None` if the directory has none.
+    pub(crate) fn read(media: &dyn Media) -> Result<Option<IncrementList>> {
+        let io = |error| Error::io(format!("reading {INCREMENT_FILE}"), error);
+        let file = match media.open(INCREMENT_FILE, OpenMode::Read) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file.map_err(io)?,
+        };
+        let mut bytes = vec![0; media.len(file).map_err(io)? as usize];
+        read_exact_at(media, file, 0, &mut bytes).map_err(io)?;
+        let damaged = |at: usize, what: &str| Error::from(damaged(media, file, at as u64, what));
+        let version = u32::from_le_bytes(
+            bytes.get(at::VERSION..at::LEN).map_or([0; 4], |bytes| bytes.try_into().expect("four bytes")),
+        );
+        if bytes.len() < at::LIST || bytes[at::MAGIC..at::CRC] != MAGIC {
+            return Err(damaged(0, "this is not the list of an incremental backup"));
+        }
+        if crc32c::crc32c(&bytes[at::VERSION..]).to_le_bytes() != bytes[at::CRC..at::VERSION]
+            && !planted!("list_of_increment_not_verified")
+        {
+            return Err(damaged(at::CRC, "the checksum of the list does not hold"));
+        }
+        if version != VERSION {
+            let file = media.path(file);
+            let (offset, found, known) = (at::VERSION as u64, version, VERSION);
+            return Err(LogError::Version { file, offset, found, known }.into());
+        }
+        postcard::from_bytes(&bytes[at::LIST..]).map(Some).map_err(|_| damaged(at::LIST, "the list is corrupt"))
+    }
+
+    /// Checks that each file has its length, and each unit of the increment its checksum.
+    pub(crate) fn check(&self, media: &dyn Media) -> Result<()> {
+        let changed = self.changed.iter().map(|file| (&file.name, file.len));
+        for (name, len) in self.others.iter().map(|(name, len, _)| (name, *len)).chain(changed) {
+            let file = self.open(media, name)?;
+            let found = media.len(file).map_err(|error| Error::io(format!("reading {name}"), error))?;
+            if found != len {
+                let what = format!("the file has {found} bytes, and the incremental backup was made with {len}");
+                return Err(damaged(media, file, found.min(len), &what).into());
+            }
+        }
+        for (name, _, expected) in &self.others {
+            let file = self.open(media, name)?;
+            let found = checksum(media, name, file).map_err(|error| Error::io(format!("reading {name}"), error))?;
+            if found != *expected {
+                return Err(damaged(media, file, 0, CHANGED).into());
+            }
+        }
+        self.changed.iter().filter(|_| !planted!("units_of_increment_not_verified")).try_for_each(|changed| {
+            let file = self.open(media, &changed.name)?;
+            let units = changed.units();
+            let mut bytes = vec![0; units.unit_len as usize];
+            for (unit, &checksum) in units.units_here().zip(&units.checksums) {
+                let offset = unit * units.unit_len;
+                read_exact_at(media, file, offset, &mut bytes)
+                    .map_err(|error| Error::io(format!("reading {}", changed.name), error))?;
+                if CopiedUnits::checksum(&bytes) != checksum {
+                    return Err(damaged(media, file, offset, CHANGED).into());
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn open(&self, media: &dyn Media, name: &str) -> Result<FileId> {
+        media.open(name, OpenMode::Read).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => LogError::Damaged {
+                file: name.to_owned(),
+                offset: 0,
+                what: "the file of the incremental backup is missing".into(),
+            }
+            .into(),
+            _ => Error::io(format!("opening {name}"), error),
+        })
+    }
+}
+
+const CHANGED: &str = "the bytes are not those that the incremental backup was made with";
+
+/// Returns the checksum of a file outside of folders; of others 0.
+fn checksum(media: &dyn Media, name: &str, file: FileId) -> io::Result<u64> {
+    if name.contains('/') {
+        return Ok(0);
+    }
+    let mut bytes = vec![0; media.len(file)? as usize];
+    read_exact_at(media, file, 0, &mut bytes)?;
+    Ok(CopiedUnits::checksum(&bytes))
+}
+
+/// Refuses the directory of an increment in place of a store or a full backup.
+pub(crate) fn refuse(media: &dyn Media, wanted: &'static str) -> Result<()> {
+    let names = media.list("").map_err(|error| Error::io("listing the store's directory", error))?;
+    let has = |wanted: &str| names.iter().any(|name| name == wanted);
+    if has(INCREMENT_CONTROL_FILE) && !has(CONTROL_FILE) {
+        return Err(LogError::Foreign { file: INCREMENT_FILE.into(), found: "an incremental backup", wanted }.into());
+    }
+    Ok(())
+}
+
+fn damaged(media: &dyn Media, file: FileId, offset: u64, what: &str) -> LogError {
+    LogError::Damaged { file: media.path(file), offset, what: what.to_owned() }
+}
+
+/// Returns the names of all files of a backup.
+fn names(media: &dyn Media) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for directory in ["", "log", "heaps"] {
+        let files = media.list(directory)?.into_iter();
+        names.extend(files.map(|name| if directory.is_empty() { name } else { format!("{directory}/{name}") }));
+    }
+    names.retain(|name| !["log", "heaps", INCREMENT_FILE].contains(&name.as_str()));
+    Ok(names)
+}
+
+/// The directory of an increment while it is made: its control file has another name.
+#[derive(Debug)]
+pub(crate) struct IncrementMedia(pub(crate) Arc<dyn Media>);
+
+/// Returns the name of a store's file in an increment.
+pub(crate) fn name_in_increment(name: &str) -> &str {
+    if name == CONTROL_FILE && !planted!("increment_opens_as_store") { INCREMENT_CONTROL_FILE } else { name }
+}
+
+impl Media for IncrementMedia {
+    fn open(&self, name: &str, mode: OpenMode) -> io::Result<FileId> {
+        self.0.open(name_in_increment(name), mode)
+    }
+
+    fn lock(&self, name: &str) -> io::Result<LockGuard> {
+        self.0.lock(name_in_increment(name))
+    }
+
+    fn list(&self, directory: &str) -> io::Result<Vec<String>> {
+        self.0.list(directory)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.0.remove(name_in_increment(name))
+    }
+
+    fn sync_directory(&self, directory: &str) -> io::Result<()> {
+        self.0.sync_directory(directory)
+    }
+
+    fn len(&self, file: FileId) -> io::Result<u64> {
+        self.0.len(file)
+    }
+
+    fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(file, offset, buffer)
+    }
+
+    fn write_at(&self, file: FileId, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<usize> {
+        self.0.write_at(file, offset, bytes, durability)
+    }
+
+    fn sync(&self, file: FileId) -> io::Result<()> {
+        self.0.sync(file)
+    }
+
+    fn allocate(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
+        self.0.allocate(file, offset, len)
+    }
+
+    fn punch(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
+        self.0.punch(file, offset, len)
+    }
+
+    fn set_len(&self, file: FileId, len: u64) -> io::Result<()> {
+        self.0.set_len(file, len)
+    }
+
+    fn path(&self, file: FileId) -> String {
+        self.0.path(file)
+    }
+}
