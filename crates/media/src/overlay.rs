@@ -355,7 +355,7 @@ mod tests {
         overlay.open("log/b", OpenMode::Create).expect("free again");
         assert_eq!(whole(&overlay, "log/b"), [0; 0]);
         assert_eq!(below.list("log").expect("listed"), ["b"]);
-        let _locked = below.lock("log/b").expect("nobody has locked it");
+        let _locked = below.lock("log/b").expect("not locked");
         overlay.lock("log/b").expect("it is another file");
     }
 }
