@@ -21,6 +21,7 @@ use cedrat_wal::{Checkpoint, Control, CopyEnd, LogCopy, LogError, LogOffset, Lsn
 use crate::error::{Error, Result};
 use crate::pace::Pace;
 use crate::store::{Inner, Store};
+use crate::trace::{event, span};
 
 /// Options of a backup.
 #[derive(Clone, Copy, Debug, Default)]
@@ -124,6 +125,7 @@ impl Store {
     /// [`LogError::AlreadyThere`]: the directory is not empty. Damage of this store, and
     /// errors of the disks: the directory is not a store then.
     pub fn backup(&self, to: &Arc<dyn Media>, options: BackupOptions) -> Result<BackupReport> {
+        span!("backup");
         self.inner.alive()?;
         if let Some(file) = HeapsCopy::foreign_file(&**to)?.filter(|_| !planted!("foreign_heaps_ignored")) {
             return Err(LogError::AlreadyThere { file }.into());
@@ -170,6 +172,7 @@ impl<'s> Backup<'s> {
             return Err(Error::BackupEnded { bytes: self.bytes });
         }
         log.complete()?;
+        event!(INFO, up_to = up_to.get(), bytes = self.bytes, pages, "backup completed");
         Ok(BackupReport { up_to, bytes: self.bytes, pages, total: self.running.pace.began.elapsed() })
     }
 
@@ -177,6 +180,7 @@ impl<'s> Backup<'s> {
     /// waits.
     fn copied(&mut self, bytes: u64) -> io::Result<()> {
         self.bytes += bytes;
+        self.inner.counts.backed_up(bytes);
         let is_stopped = || self.inner.log.is_stopped() && !planted!("stopped_store_copied");
         if self.running.pace.wait(self.bytes, is_stopped) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
     }

@@ -33,6 +33,7 @@ mod checkpoint;
 mod claim;
 mod committing;
 mod consumers;
+mod counts;
 mod deferred;
 mod encode;
 mod error;
@@ -43,6 +44,8 @@ mod in_doubt;
 mod limits;
 mod locking;
 pub mod locks;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod mixed;
 mod nested;
 pub mod object_cache;
@@ -67,6 +70,7 @@ mod small_bytes;
 mod space;
 mod store;
 mod table;
+mod trace;
 mod transaction;
 mod undo;
 mod update;
@@ -91,6 +95,8 @@ pub use locks::{
     Deadlock, HasStopped, LockCounts, LockManager, LockMode, LockState, LockWait, NoLocks, NotGiven, PageLocks,
     Resource,
 };
+#[cfg(feature = "metrics")]
+pub use metrics::{METRICS, Metric};
 pub use nested::LatchGuard;
 pub use opening::Opening;
 pub use operation::{Finish, LogicalUndo, Operation, RecordId, Refused};

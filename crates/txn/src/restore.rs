@@ -14,6 +14,7 @@ use cedrat_sync::Arc;
 use cedrat_wal::{CONTROL_FILE, Found, FoundArchive, Log, LogCopy, LogError, Lsn};
 
 use crate::error::{Error, OpenError, Result};
+use crate::trace::span;
 
 /// The moment to which a backup is restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +82,7 @@ fn restore_parts(
     target: RestoreTarget,
     has_pages: bool,
 ) -> Result<RestoreReport> {
+    span!("restore");
     let began = Instant::now();
     let (_not_open, found) = look(backup)?;
     let archive = archive.map(FoundArchive::look).transpose()?;

@@ -52,6 +52,8 @@ pub(crate) struct Shared {
     /// [`RUNNING`] or [`STOPPED`]; in a forked child neither.
     pub(crate) state: OwnWord,
     pub(crate) stopped: Mutex<Option<Stopped>>,
+    #[cfg(feature = "counts")]
+    pub(crate) writes: cedrat_sync::atomic::AtomicU64,
     #[cfg(feature = "planted-faults")]
     pub(crate) fault: Option<crate::Fault>,
 }
@@ -589,6 +591,10 @@ impl Shared {
             return Stopped::forked(); // no thread of this process waits, and a latch may never be released
         }
         let mut stopped = self.stopped.lock();
+        #[cfg(feature = "tracing")]
+        if stopped.is_none() {
+            tracing::error!(target: "cedrat", reason = %reason, "the log stopped");
+        }
         let reason = stopped.get_or_insert_with(|| Stopped { reason: Arc::new(reason) }).clone();
         self.state.store(STOPPED);
         drop(stopped);

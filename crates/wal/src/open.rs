@@ -542,6 +542,8 @@ fn build(
         writer: WriterState::new(count),
         state: OwnWord::new(RUNNING),
         stopped: Mutex::new(None),
+        #[cfg(feature = "counts")]
+        writes: Default::default(),
         #[cfg(feature = "planted-faults")]
         fault: options.fault,
     };
