@@ -453,7 +453,8 @@ impl Txn {
         self.report_bytes();
         let inner = &self.store.inner;
         inner.counts.committed(mode);
-        if mode == Commit::Sync && !inner.no_flush && self.options.durability {
+        let is_forced = mode == Commit::Sync && !inner.no_flush && self.options.durability;
+        if is_forced && !planted!("commit_not_forced") {
             inner.log.force(lsn)?;
         }
         Ok(inner.log.ticket(lsn))
