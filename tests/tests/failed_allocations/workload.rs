@@ -153,8 +153,8 @@ fn process_runs_script() {
 
 /// Returns the last number with which a step was acknowledged.
 fn acknowledged(output: &Output, step: &str) -> Option<u64> {
-    let numbers = output.out.lines().filter_map(|line| line.strip_prefix(step)?.trim().parse().ok());
-    numbers.last()
+    let mut numbers = output.out.lines().filter_map(|line| line.strip_prefix(step)?.trim().parse().ok());
+    numbers.next_back()
 }
 
 fn run_script(folder: &Path, mode: &str, fails_in: u64) -> Output {
