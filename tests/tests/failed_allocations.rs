@@ -1,5 +1,5 @@
-//! Allocations of memory that fail while a store opens: the process aborts, or the opening returns an error, and the next opening
-//! finds the same store. The store has losers, a half-done nested action, a prepared transaction, and heap words that no
+//! Allocations of memory that fail while a store opens, or while it is in use (`workload`): the process aborts, or a call returns an
+//! error, and the next opening finds the same store. The store that opens here has losers, a half-done nested action, a prepared transaction, and heap words that no
 //! checkpoint has.
 //!
 //! Each opening runs in a process of its own: this program, executed again.
@@ -11,7 +11,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -21,11 +21,17 @@ use cedrat_txn::{
     Commit, Error, FormatFresh, NoLocks, OpenError, Options, RecordId, Result, SetRange, Store, Txn, Undo, Vote,
 };
 
-/// The system's allocator, of which one allocation fails.
+#[path = "failed_allocations/workload.rs"]
+mod workload;
+
+/// The system's allocator, of which one allocation fails, or all from one on.
 struct Failing;
 
 /// Allocations of at least [`MIN`] bytes until one fails, that one included; 0: none fails.
 static FAILS_IN: AtomicU64 = AtomicU64::new(0);
+
+/// Whether all later ones fail, too.
+static FAILS_FROM_THEN_ON: AtomicBool = AtomicBool::new(false);
 
 /// Length of the shortest allocation that counts.
 static MIN: AtomicU64 = AtomicU64::new(u64::MAX);
@@ -34,8 +40,11 @@ static MIN: AtomicU64 = AtomicU64::new(u64::MAX);
 static COUNTED: AtomicU64 = AtomicU64::new(0);
 
 fn fails(len: usize) -> bool {
-    len as u64 >= MIN.load(Ordering::Relaxed)
-        && COUNTED.fetch_add(1, Ordering::Relaxed) + 1 == FAILS_IN.load(Ordering::Relaxed)
+    if (len as u64) < MIN.load(Ordering::Relaxed) {
+        return false;
+    }
+    let (number, first) = (COUNTED.fetch_add(1, Ordering::Relaxed) + 1, FAILS_IN.load(Ordering::Relaxed));
+    number == first || first != 0 && number > first && FAILS_FROM_THEN_ON.load(Ordering::Relaxed)
 }
 
 // SAFETY: all memory is the system allocator's, called with the caller's arguments; a null pointer means that there is none.
@@ -60,6 +69,9 @@ static ALLOCATOR: Failing = Failing;
 /// The variable with the directory, the length of the shortest allocation that counts, and the number of the one that fails.
 const OPENING: &str = "CEDRAT_FAILED_ALLOCATION";
 
+/// The variable with the size of the page pool of an opening, in bytes.
+const POOL: &str = "CEDRAT_POOL_BYTES";
+
 /// Time after which an opening is taken to hang.
 const KILLED_AFTER: Duration = Duration::from_secs(300);
 
@@ -81,7 +93,8 @@ const NESTED: usize = 2;
 const PREPARED: usize = 3;
 
 fn open(directory: &Path) -> std::result::Result<Store, OpenError> {
-    let options = Options { locks: Arc::new(NoLocks), redo_threads: 2, ..Options::simulated() };
+    let pool_bytes = std::env::var(POOL).map_or(1 << 20, |bytes| bytes.parse().expect("a number"));
+    let options = Options { pool_bytes, locks: Arc::new(NoLocks), redo_threads: 2, ..Options::simulated() };
     cedrat::open_with(directory, options, cedrat::registry())
 }
 
@@ -226,14 +239,18 @@ enum Ended {
     Died(ExitStatus, String),
 }
 
-/// Opens a store in a process of its own, which `limit`, a line of the shell, begins.
-fn opened(directory: &Path, min: usize, fails_in: u64, limit: &str) -> Ended {
-    let mut command = Command::new("sh");
-    command.args(["-c", &format!("{limit} exec \"$0\" \"$@\"")]);
-    command.arg(std::env::current_exe().expect("this program"));
-    command.args(["--exact", "process_opens_store", "--nocapture"]);
-    command.env(OPENING, format!("{}|{min}|{fails_in}", directory.display())).env("RUST_BACKTRACE", "0");
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("sh");
+/// The end of a process, and what it has written.
+#[derive(Debug)]
+struct Output {
+    status: ExitStatus,
+    out: String,
+    err: String,
+}
+
+/// Runs a process to its end.
+fn run(mut command: Command) -> Output {
+    command.env("RUST_BACKTRACE", "0");
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a process");
     let mut streams = (child.stdout.take().expect("a pipe"), child.stderr.take().expect("a pipe"));
     let (sender, receiver) = channel();
     let reader = std::thread::spawn(move || {
@@ -249,7 +266,18 @@ fn opened(directory: &Path, min: usize, fails_in: u64, limit: &str) -> Ended {
     }
     let status = child.wait().expect("a child can be awaited");
     let (out, err) = reader.join().expect("no panic");
-    ended.unwrap_or_else(|_| panic!("the opening hangs: {out}\n{err}"));
+    ended.unwrap_or_else(|_| panic!("the process hangs: {out}\n{err}"));
+    Output { status, out, err }
+}
+
+/// Opens a store in a process of its own, which `limit`, a line of the shell, begins.
+fn opened(directory: &Path, min: usize, fails_in: u64, limit: &str) -> Ended {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("{limit} exec \"$0\" \"$@\"")]);
+    command.arg(std::env::current_exe().expect("this program"));
+    command.args(["--exact", "process_opens_store", "--nocapture"]);
+    command.env(OPENING, format!("{}|{min}|{fails_in}", directory.display()));
+    let Output { status, out, err } = run(command);
     let line = |word: &str| out.lines().find_map(|line| line.strip_prefix(word).map(str::to_owned));
     match (line("opened "), line("refused ")) {
         (Some(counted), _) => Ended::Opened(counted.parse().expect("a number")),
@@ -290,6 +318,20 @@ fn failed_allocation_of_opening_loses_nothing() {
 #[test]
 fn failed_buffer_of_opening_loses_nothing() {
     each_fails(4_096, 40);
+}
+
+/// R5: a table whose length the options give is refused, and the process goes on.
+#[test]
+fn pool_without_memory_refuses_opening() {
+    let (killed, pool) = (Killed::new(), "export CEDRAT_POOL_BYTES=4294967296;");
+    let copy = killed.copy();
+    for number in 1..=2 {
+        match opened(copy.path(), 1 << 20, number, pool) {
+            Ended::Refused(words) => assert!(words.contains("memory"), "{words}"),
+            other => panic!("allocation {number}: {other:?}"),
+        }
+    }
+    killed.assert_whole(copy.path(), true);
 }
 
 /// R5: reservations of address space, for pages and for heaps.

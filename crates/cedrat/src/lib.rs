@@ -58,6 +58,9 @@ pub mod txn {
         Deadlock, HasStopped, LockCounts, LockManager, LockMode, LockState, LockWait, NoLocks, NotGiven, PageLocks,
         Resource,
     };
+    #[cfg(feature = "metrics")]
+    #[doc(inline)]
+    pub use cedrat_txn::{METRICS, Metric};
 }
 
 /// Structures on pages, typed and of bytes, and the catalogue of their names.
@@ -264,6 +267,9 @@ mod documentation {
     struct Backup;
     #[doc = include_str!("../../../docs/use/changes.md")]
     struct Changes;
+    #[cfg(feature = "metrics")]
+    #[doc = include_str!("../../../docs/use/monitoring.md")]
+    struct Monitoring;
     #[doc = include_str!("../../../docs/use/two-phase.md")]
     struct TwoPhase;
     #[doc = include_str!("../../../docs/use/heaps.md")]

@@ -444,6 +444,8 @@ impl Tx<'_> {
         if self.shared.options.fault == Some(crate::Fault::PublishBeforeLock) {
             return self.let_go(version);
         }
+        #[cfg(feature = "counts")]
+        self.slot().count_commit();
         self.write_back();
         self.let_go(version);
     }

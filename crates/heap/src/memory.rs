@@ -335,6 +335,12 @@ impl Memory {
         self.shared.clock.log()
     }
 
+    /// Returns the number of commits that have written words, since the store was opened.
+    #[cfg(feature = "counts")]
+    pub fn commits(&self) -> u64 {
+        self.shared.slots.commits()
+    }
+
     /// Returns the event counters.
     pub fn counted(&self) -> Counted {
         let counters = &self.shared.counters;

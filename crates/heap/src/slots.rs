@@ -41,6 +41,9 @@ pub(crate) struct Slot {
     prepared: AtomicU64,
     /// Set while the session repeats a transaction.
     repetition: Mutex<Option<Repetition>>,
+    /// Commits that have written words.
+    #[cfg(feature = "counts")]
+    commits: AtomicU64,
 }
 
 /// Repetition of a transaction after conflicts.
@@ -71,6 +74,8 @@ impl Slots {
             within_call: AtomicBool::new(false),
             prepared: AtomicU64::new(0),
             repetition: Mutex::new(None),
+            #[cfg(feature = "counts")]
+            commits: AtomicU64::new(0),
         };
         Slots { slots: (0..count).map(|_| slot()).collect(), high: AtomicU64::new(0) }
     }
@@ -106,6 +111,12 @@ impl Slots {
         clock.min(bound - 1)
     }
 
+    /// Returns the number of commits of all slots that have written words.
+    #[cfg(feature = "counts")]
+    pub(crate) fn commits(&self) -> u64 {
+        self.used().map(|slot| slot.commits.load(Ordering::Relaxed)).sum()
+    }
+
     /// Returns whether a repeated transaction awaits a stripe.
     #[cfg(all(test, not(cedrat_shuttle)))]
     pub(crate) fn awaits_any(&self) -> bool {
@@ -129,6 +140,12 @@ impl Slots {
 }
 
 impl Slot {
+    /// Counts a commit. Only the session that has the slot does.
+    #[cfg(feature = "counts")]
+    pub(crate) fn count_commit(&self) {
+        self.commits.store(self.commits.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
     /// Publishes that a transaction begins. Not ordered with its next reads: code that relies on it checks versions as well
     /// (E17.1).
     #[inline(always)]

@@ -26,6 +26,7 @@ use crate::options::Options;
 use crate::rebuild::Rebuilder;
 use crate::restore;
 use crate::store::{Inner, Store};
+use crate::trace::{event, span};
 
 /// Minimum time between two extensions by the archiver thread.
 const PERIOD_MIN: Duration = Duration::from_millis(1);
@@ -199,7 +200,16 @@ impl Archive {
     }
 
     fn extend_locked(&self, archive: &mut LogArchive, log: &Log, memory: &Memory) -> Result<Lsn> {
+        span!("archive");
         let extended = self.attempt(archive, true, |archive| archive.extend(log, || memory.describe()));
+        match &extended {
+            Ok(_up_to) => {
+                event!(DEBUG, up_to = _up_to.get(), "archive extended");
+            }
+            Err(_error) => {
+                event!(WARN, error = %_error, "archive not extended");
+            }
+        }
         let mut progress = self.progress.lock();
         // A failure of the log itself is reported by the store.
         progress.status.failure = extended.as_ref().err().map(|error| format!("the archive was not extended: {error}"));

@@ -27,6 +27,7 @@ use crate::increment::{ChangedFile, Identity, IncrementList, IncrementMedia};
 use crate::known_backups;
 use crate::pace::Pace;
 use crate::store::{Inner, Store};
+use crate::trace::{event, span};
 
 /// Options of a backup.
 #[derive(Clone, Copy, Debug, Default)]
@@ -188,6 +189,7 @@ impl Store {
         options: BackupOptions,
         progress: &mut dyn FnMut(BackupProgress),
     ) -> Result<BackupReport> {
+        span!("backup");
         self.inner.alive()?;
         let earlier = earlier.map(|chain| self.earlier(chain)).transpose()?;
         let media = to;
@@ -280,6 +282,7 @@ impl<'s> Backup<'s> {
         log.complete()?;
         let mut changed = vec![ChangedFile::new(PAGE_FILE.into(), pages.file_len, pages.units)];
         changed.extend(heaps.files.into_iter().map(|file| ChangedFile::new(file.name, file.len, file.units)));
+        event!(INFO, up_to = up_to.get(), bytes = self.bytes, pages = pages.pages, "backup completed");
         let total = self.running.pace.began.elapsed();
         Ok((BackupReport { up_to, bytes: self.bytes, pages: pages.pages, total }, changed))
     }
@@ -297,6 +300,7 @@ impl<'s> Backup<'s> {
     fn copied(&mut self, bytes: u64) -> io::Result<()> {
         self.bytes += bytes;
         (self.progress)(BackupProgress { bytes: self.bytes, of: self.of });
+        self.inner.counts.backed_up(bytes);
         let is_stopped = || self.inner.log.is_stopped() && !planted!("stopped_store_copied");
         if self.running.pace.wait(self.bytes, is_stopped) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
     }

@@ -10,7 +10,7 @@
 //!
 //! Log before the scan point is released (W5).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cedrat_pages::WriteBack;
 use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::limits::{Limits, RolledBack};
 use crate::store::{Inner, Store};
 use crate::table::Entry;
+use crate::trace::{event, span};
 
 /// The schedule of checkpoints, and the mutex that serialises them.
 #[derive(Debug, Default)]
@@ -203,7 +204,24 @@ impl Inner {
     }
 
     fn take_checkpoint(&self, flush_before: Lsn, carries: Carries) -> Result<()> {
+        span!("checkpoint");
+        let began = Instant::now();
         let taken = self.try_checkpoint(flush_before, carries);
+        match &taken {
+            Ok(()) => {
+                self.counts.checkpointed(began.elapsed());
+                let _checkpoint = self.log.control().checkpoint;
+                event!(
+                    INFO,
+                    redo_lsn = _checkpoint.redo_lsn.get(),
+                    scan_lsn = _checkpoint.scan_lsn.get(),
+                    "checkpoint taken"
+                );
+            }
+            Err(_error) => {
+                event!(ERROR, error = %_error, "checkpoint failed");
+            }
+        }
         *self.checkpoints.failed.lock() = taken.as_ref().err().map(Failed::of);
         taken
     }

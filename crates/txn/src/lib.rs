@@ -36,6 +36,7 @@ mod checkpoint;
 mod claim;
 mod committing;
 mod consumers;
+mod counts;
 mod deferred;
 mod encode;
 mod error;
@@ -48,6 +49,8 @@ mod known_backups;
 mod limits;
 mod locking;
 pub mod locks;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod mixed;
 mod nested;
 pub mod object_cache;
@@ -72,6 +75,7 @@ mod small_bytes;
 mod space;
 mod store;
 mod table;
+mod trace;
 mod transaction;
 mod undo;
 mod update;
@@ -101,6 +105,8 @@ pub use locks::{
     Deadlock, HasStopped, LockCounts, LockManager, LockMode, LockState, LockWait, NoLocks, NotGiven, PageLocks,
     Resource,
 };
+#[cfg(feature = "metrics")]
+pub use metrics::{METRICS, Metric};
 pub use nested::LatchGuard;
 pub use opening::Opening;
 pub use operation::{Finish, LogicalUndo, Operation, RecordId, Refused};

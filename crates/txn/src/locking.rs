@@ -198,7 +198,10 @@ impl Txn {
     #[cold]
     fn not_given(&self, not_given: NotGiven) -> Error {
         match not_given {
-            NotGiven::Deadlock(deadlock) => self.refused(deadlock),
+            NotGiven::Deadlock(deadlock) => {
+                self.inner().counts.refused_deadlock();
+                self.refused(deadlock)
+            }
             NotGiven::Prepared(txn) => Error::InDoubt { id: self.inner().branches.id_of(txn) },
         }
     }

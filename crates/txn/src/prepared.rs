@@ -395,6 +395,7 @@ impl Prepared {
         });
         // Also after a failure: the store has stopped, and the threads that wait for the locks must be woken.
         txn.leave(Some(lsn));
+        txn.inner().counts.committed(Commit::Sync);
         inner.branches.leave(&self.id);
         txn.report_bytes();
         made?;
@@ -434,6 +435,7 @@ impl Prepared {
         }
         let mut txn = self.ends();
         // E9.4: then the heap's locks, and all others.
+        txn.inner().counts.rolled_back();
         let undone = txn.undo_all().and_then(|()| {
             let inner = txn.inner();
             // A place to which a record was moved has no lock of its own: others may have read it before it was undone.

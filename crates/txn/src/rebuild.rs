@@ -20,6 +20,7 @@ use crate::body::{Body, CARRIED, Redo};
 use crate::error::{Error, Result};
 use crate::recovery::{Change, Uncounted, counts};
 use crate::store::Inner;
+use crate::trace::event;
 
 /// A key of a record in the index of the archive. The numbers are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -372,6 +373,15 @@ impl Rebuild for RebuildOfStore {
     fn rebuild(&self, page: PageId) -> Result<PageBuf, String> {
         let inner = self.0.upgrade().ok_or("the store is closed")?;
         let archive = inner.archive.as_ref().ok_or("the store was opened without an archive")?;
-        archive.rebuild(&inner, page).map_err(|error| error.to_string())
+        let rebuilt = archive.rebuild(&inner, page).map_err(|error| error.to_string());
+        match &rebuilt {
+            Ok(_) => {
+                event!(WARN, page = page.get(), "damaged page rebuilt");
+            }
+            Err(_error) => {
+                event!(ERROR, page = page.get(), error = %_error, "damaged page not rebuilt");
+            }
+        }
+        rebuilt
     }
 }

@@ -15,6 +15,7 @@ use cedrat_wal::{CONTROL_FILE, Found, FoundArchive, Log, LogCopy, LogError, Lsn}
 
 use crate::error::{Error, OpenError, Result};
 use crate::increment;
+use crate::trace::span;
 
 /// The moment to which a backup is restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +70,7 @@ pub(crate) fn restore_parts(
     target: RestoreTarget,
     copies_pages: bool,
 ) -> Result<RestoreReport> {
+    span!("restore");
     let began = Instant::now();
     let (_not_open, found) = look(backup)?;
     let archive = archive.map(FoundArchive::look).transpose()?;

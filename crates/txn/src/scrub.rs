@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::pace::Pace;
 use crate::space::{GROUP_PAGES, used_from_map};
 use crate::store::{CATALOGUE, Store};
+use crate::trace::span;
 
 /// The number of pages between two calls of a scrub's observer.
 const PIECE_PAGES: usize = 256;
@@ -63,6 +64,7 @@ impl Store {
         options: ScrubOptions,
         mut observe: impl FnMut(ScrubProgress) -> ControlFlow<()>,
     ) -> Result<ScrubReport> {
+        span!("scrub");
         let (pool, pace) = (self.pool(), Pace::new(options.bytes_per_second_max));
         let before = pool.stats().pages_rebuilt;
         let mut report = ScrubReport { pages: 0, log_records: 0, rebuilt: 0, damaged: Vec::new(), is_complete: false };

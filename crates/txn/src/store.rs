@@ -19,6 +19,7 @@ use crate::backup::Backups;
 use crate::branches::Branches;
 use crate::checkpoint::{Checkpointer, Checkpoints};
 use crate::consumers::Consumers;
+use crate::counts::Counts;
 use crate::deferred::Keepers;
 use crate::error::{Error, OpenError, Result};
 use crate::heuristic::Outcomes;
@@ -37,6 +38,7 @@ use crate::residents::Residents;
 use crate::schema;
 use crate::space::{Space, SpaceNumbers};
 use crate::table::Table;
+use crate::trace::{event, span};
 use crate::transaction::{Commit, Freed, Txn, TxnOptions};
 
 /// The first page of the catalogue of named roots. It is in use from the beginning and cannot be freed.
@@ -76,6 +78,7 @@ pub(crate) struct Inner {
     pub(crate) branches: Branches,
     pub(crate) outcomes: Outcomes,
     pub(crate) hidden: Hidden,
+    pub(crate) counts: Counts,
     pub(crate) next_txn: Arc<AtomicU64>,
     pub(crate) limits: Limits,
     /// A reference to itself, for transactions that a checkpoint works with.
@@ -125,7 +128,12 @@ impl Store {
     /// [`OpenError::InUse`]; [`OpenError::Unregistered`], and damage of any file, with nothing written, except that of a page which
     /// recovery has to change: then the next opening continues.
     pub fn open(media: Arc<dyn Media>, options: Options, registry: Registry) -> Result<Store, OpenError> {
-        Ok(Store::open_any(media, options, registry)?)
+        span!("opening");
+        let opened = Store::open_any(media, options, registry);
+        if let Err(_error) = &opened {
+            event!(ERROR, error = %_error, "the opening was refused, or failed");
+        }
+        Ok(opened?)
     }
 
     fn open_any(media: Arc<dyn Media>, options: Options, registry: Registry) -> Result<Store> {
@@ -513,6 +521,7 @@ impl Inner {
         let consumers = Consumers::open(&media, &log)?;
         Ok(Inner {
             memory,
+            counts: Counts::new(&log),
             body_len_max: log.body_len_max(),
             log,
             pool: Arc::new(pool),

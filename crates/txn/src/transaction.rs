@@ -452,7 +452,9 @@ impl Txn {
         self.leave(Some(lsn));
         self.report_bytes();
         let inner = &self.store.inner;
-        if mode == Commit::Sync && !inner.no_flush && self.options.durability {
+        inner.counts.committed(mode);
+        let is_forced = mode == Commit::Sync && !inner.no_flush && self.options.durability;
+        if is_forced && !planted!("commit_not_forced") {
             inner.log.force(lsn)?;
         }
         Ok(inner.log.ticket(lsn))
@@ -499,7 +501,13 @@ impl Txn {
     fn roll_back_in_call(&mut self) -> Result<()> {
         self.report_bytes();
         drop(self.heap.take());
-        let undone = if self.entry.is_some() { self.undo_all() } else { Ok(()) };
+        let undone = match &self.entry {
+            Some(_) => {
+                self.inner().counts.rolled_back();
+                self.undo_all()
+            }
+            None => Ok(()),
+        };
         // Also after a failure: the store has stopped, and the threads that wait for its locks must be woken.
         self.leave(None);
         undone

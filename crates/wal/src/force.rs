@@ -144,6 +144,8 @@ impl Shared {
             // W6: it is unknown what the disk has kept of it, and another attempt would not reveal it.
             return Err(self.stop(StopReason::WriteFailed { file, source }));
         }
+        #[cfg(feature = "counts")]
+        self.writes.fetch_add(1, Ordering::Relaxed);
         let durable = self.clock.known_durable();
         let (completed, next) = partition.complete(block, self.options.writes_in_flight, durable, last);
         if completed.advanced {

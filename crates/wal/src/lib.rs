@@ -25,6 +25,8 @@ mod checksum;
 mod clock;
 mod control;
 mod copy;
+#[cfg(feature = "counts")]
+mod counts;
 mod crc;
 mod cut;
 mod entries;

@@ -54,6 +54,8 @@ pub(crate) struct Shared {
     pub(crate) stopped: Mutex<Option<Stopped>>,
     /// Whether new reservations are refused.
     pub(crate) is_read_only: AtomicBool,
+    #[cfg(feature = "counts")]
+    pub(crate) writes: cedrat_sync::atomic::AtomicU64,
     #[cfg(feature = "planted-faults")]
     pub(crate) fault: Option<crate::Fault>,
 }
@@ -599,6 +601,10 @@ impl Shared {
             return Stopped::forked(); // no thread of this process waits, and a latch may never be released
         }
         let mut stopped = self.stopped.lock();
+        #[cfg(feature = "tracing")]
+        if stopped.is_none() {
+            tracing::error!(target: "cedrat", reason = %reason, "the log stopped");
+        }
         let reason = stopped.get_or_insert_with(|| Stopped { reason: Arc::new(reason) }).clone();
         self.state.store(STOPPED);
         drop(stopped);

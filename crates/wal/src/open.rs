@@ -543,6 +543,8 @@ fn build(
         state: OwnWord::new(RUNNING),
         stopped: Mutex::new(None),
         is_read_only: AtomicBool::new(false),
+        #[cfg(feature = "counts")]
+        writes: Default::default(),
         #[cfg(feature = "planted-faults")]
         fault: options.fault,
     };

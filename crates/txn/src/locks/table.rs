@@ -23,6 +23,7 @@ use super::waiter::{Outcome, Waiter};
 use super::{Deadlock, HasStopped, LockCounts, LockMode, LockState, NotGiven, Resource};
 use crate::by_txn::ByTxn;
 use crate::nested::latching_txn;
+use crate::trace::event;
 
 const SHARDS: usize = 64;
 
@@ -389,7 +390,11 @@ impl LockTable {
         match self.request(txn, resource, mode, is_prepared)? {
             Request::Granted => Ok(()),
             Request::Blocked(waiter) => {
+                let mut _is_new = true;
                 while waiter.park(self.patience) == Outcome::Waiting {
+                    if std::mem::take(&mut _is_new) {
+                        event!(WARN, txn = txn.0, ?resource, ?mode, "a transaction has waited long for a lock");
+                    }
                     self.refuse_wait_for_own(&waiter)?;
                     self.refuse_wait_under_latches(&waiter)?;
                     self.refuse_if_stopped(&waiter)?;

@@ -17,6 +17,7 @@ use crate::prepared;
 use crate::registry::{Does, Numbers};
 use crate::report::Progress;
 use crate::space::{Extent, GROUP_PAGES, SpaceNumbers};
+use crate::trace::{event, span};
 
 /// A transaction without an end record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +63,7 @@ pub(crate) fn analyse(
     heaps: &mut FoundHeaps,
     tell: &dyn Fn(Progress),
 ) -> Result<Analysis> {
+    span!("analysis");
     let mut analysis = Analysis::default();
     let mut parts = Parts::default();
     let mut running = Running::default();
@@ -119,6 +121,7 @@ pub(crate) fn analyse(
     analysis.losers.sort_unstable_by_key(|loser| loser.id);
     analysis.freed = freed.into_values().flatten().collect();
     analysis.in_doubt = preparing.in_doubt(&mut analysis.losers, heaps)?;
+    event!(INFO, records = analysis.records, losers = analysis.losers.len(), "log analysed");
     Ok(analysis)
 }
 

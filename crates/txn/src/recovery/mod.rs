@@ -42,6 +42,7 @@ use crate::registry::Registry;
 use crate::report::{Progress, RecoveryReport};
 use crate::schema;
 use crate::store::{Inner, Store, StoreParts, frames_for, log_options, pool_options};
+use crate::trace::{event, span};
 
 /// Opens an existing store.
 pub(crate) fn recover(
@@ -51,7 +52,10 @@ pub(crate) fn recover(
     options: &Options,
     registry: &Registry,
 ) -> Result<Store> {
-    let tell = |progress: Progress| options.progress.iter().for_each(|listener| listener(progress));
+    let tell = |progress: Progress| {
+        event!(DEBUG, ?progress, "progress of recovery");
+        options.progress.iter().for_each(|listener| listener(progress));
+    };
     let began = Instant::now();
     let home = Home::look(&media, &pool_options(options))?;
     home::log_is_whole(&home, &found)?;
@@ -84,10 +88,12 @@ pub(crate) fn recover(
     let opening = Opening { store: &store, succeeds: false };
     let redo_began = Instant::now();
     if let Some(from) = analysis.redo_from.filter(|_| !planted!("opened_without_redo")) {
+        span!("redo");
         let part = redo::Part { from, end: report.end, uncounted: &analysis.uncounted };
         let redone = redo::redo(&store, &part, threads, &tell)?;
         report.redone = redone.records;
         report.pages = redone.pages;
+        event!(INFO, records = report.redone, pages = report.pages, "history repeated");
     }
     report.redo = redo_began.elapsed();
 
@@ -110,12 +116,14 @@ pub(crate) fn recover(
 
 /// Restores prepared transactions and kept outcomes, then undoes losers. Returns the number of records undone.
 fn restore_and_undo(store: &Store, analysis: Analysis, tell: &dyn Fn(Progress)) -> Result<u64> {
+    span!("undo");
     let inner = &store.inner;
     if planted!("checkpoint_before_undo") {
         inner.checkpoint()?;
     }
     inner.space.load_for_undo(&inner.pool, analysis.freed)?;
     let (mut losers, mut undone) = (analysis.losers, 0);
+    let _losers = losers.len();
     if planted!("branches_restored_after_undo") {
         undone = undo::undo(store, std::mem::take(&mut losers), tell)?;
     }
@@ -125,6 +133,7 @@ fn restore_and_undo(store: &Store, analysis: Analysis, tell: &dyn Fn(Progress)) 
     undone += undo::undo(store, losers, tell)?;
     inner.space.load(&inner.pool)?;
     inner.withhold_freed_by_branches();
+    event!(INFO, losers = _losers, records = undone, "losers undone");
     Ok(undone)
 }
 
