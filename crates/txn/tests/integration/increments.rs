@@ -231,7 +231,7 @@ fn opened_as_store(disk: &SimDisk) -> cedrat_txn::OpenError {
 
 /// E18.19: a full backup that has the same end, and other copies of pages and heaps perhaps.
 #[test]
-fn opened_backup_is_not_continued() {
+fn opened_backup_is_refused_as_base() {
     let (world, backups) = four_backups();
     drop(opened(&backups[0]));
     let error = refusal(&[&backups[0], &backups[1]]);
@@ -322,7 +322,7 @@ fn unfinished_increment_is_refused() {
     (0..3).for_each(|_| world.change());
     let to = SimDisk::new();
     world.store().backup_since(&chain(&backups).unwrap(), &media(&to), BackupOptions::default()).unwrap();
-    let complete = [&backups[..], &[to.clone()]].concat();
+    let complete = [&backups[..], std::slice::from_ref(&to)].concat();
     let expected = content(&restored(&complete).unwrap());
     let (mut refused, mut whole) = (0, 0);
     let mut cursor = to.journal().cursor();
@@ -382,8 +382,7 @@ impl Write for Bytes {
 fn streamed(world: &World, before: Option<&[SimDisk]>) -> Vec<u8> {
     let (bytes, chain) = (Bytes::default(), before.map(|before| chain(before).unwrap()));
     world.store().backup_to_stream(chain.as_ref(), bytes.clone(), BackupOptions::default(), &mut |_| ()).unwrap();
-    let bytes = bytes.0.lock().clone();
-    bytes
+    bytes.0.lock().to_vec()
 }
 
 fn from_stream(bytes: &[u8]) -> (Result<u64>, SimDisk) {
@@ -415,7 +414,7 @@ fn streams_restore_full_and_incremental_backup() {
 
 /// E18.21: the stream is cut anywhere, or a bit of it is flipped.
 #[test]
-fn torn_stream_leaves_no_backup() {
+fn torn_stream_is_refused() {
     let (mut world, backups) = four_backups();
     world.change();
     let mut random = Random::new(6);
