@@ -43,6 +43,10 @@ impl PlantedFault {
                 let module = self.test.split("::").next().expect("a module");
                 format!("crates/{folder}/tests/integration/{module}.rs")
             }
+            target if folder == "tests" => match self.test.split_once("::") {
+                Some((module, _)) => format!("tests/tests/{target}/{module}.rs"),
+                None => format!("tests/tests/{target}.rs"),
+            },
             target => format!("crates/{folder}/tests/{target}.rs"),
         }
     }
