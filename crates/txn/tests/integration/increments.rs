@@ -322,7 +322,7 @@ fn unfinished_increment_is_refused() {
     (0..3).for_each(|_| world.change());
     let to = SimDisk::new();
     world.store().backup_since(&chain(&backups).unwrap(), &media(&to), BackupOptions::default()).unwrap();
-    let complete = [&backups[..], &[to.clone()]].concat();
+    let complete = [&backups[..], std::slice::from_ref(&to)].concat();
     let expected = content(&restored(&complete).unwrap());
     let (mut refused, mut whole) = (0, 0);
     let mut cursor = to.journal().cursor();
@@ -382,8 +382,7 @@ impl Write for Bytes {
 fn streamed(world: &World, before: Option<&[SimDisk]>) -> Vec<u8> {
     let (bytes, chain) = (Bytes::default(), before.map(|before| chain(before).unwrap()));
     world.store().backup_to_stream(chain.as_ref(), bytes.clone(), BackupOptions::default(), &mut |_| ()).unwrap();
-    let bytes = bytes.0.lock().clone();
-    bytes
+    bytes.0.lock().clone()
 }
 
 fn from_stream(bytes: &[u8]) -> (Result<u64>, SimDisk) {
