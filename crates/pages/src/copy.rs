@@ -5,8 +5,11 @@
 //! 2. A page that is on its way home while it is copied may be read in parts of two images. It is read again while no batch
 //!    goes home; if it does not verify then, it is copied from memory, perhaps [rebuilt](crate::Rebuild), or else the copy is refused.
 //! 3. A copy of changes has the pages whose LSN is at least that of the redo point of an earlier copy. Each other page was home with all
-//!    of its changes when that redo point was set, so the earlier copy has it as it is now.
-//! 4. A page is noted as written in the copy if it has bytes there (E22).
+//!    of its changes when that redo point was set, so the earlier copy has it as it is now, or without bytes: it was punched, and
+//!    a crash has undone that. Then a copy of changes has it.
+//! 4. The copy is as long as the file when the end of the log's copy is determined: that log may name pages that the
+//!    file got meanwhile (E18.3a).
+//! 5. A page is noted as written in the copy if it has bytes there (E22).
 
 use cedrat_media::{
     AlignedBuf, CopiedUnits, Durability, FileId, Media, OpenMode, copy_file, read_exact_at, write_all_at,
@@ -76,6 +79,29 @@ pub fn check_copied_pages(media: &dyn Media, damaged: &mut dyn FnMut(PoolError))
     Ok(pages)
 }
 
+/// The pages of an earlier copy.
+#[derive(Debug)]
+pub struct EarlierPages {
+    redo_lsn: Lsn,
+    written: Option<WrittenBits>,
+}
+
+impl EarlierPages {
+    /// Reads which pages an earlier copy has, which was made after this redo point was set.
+    ///
+    /// # Errors
+    /// [`PoolError::Foreign`]: the file of written pages; [`PoolError::Io`].
+    pub fn look(media: &dyn Media, redo_lsn: Lsn) -> Result<EarlierPages, PoolError> {
+        Ok(EarlierPages { redo_lsn, written: WrittenBits::look(media)? })
+    }
+
+    /// Whether it has a page as it is now, with this LSN.
+    fn has(&self, page: PageId, lsn: Lsn) -> bool {
+        let has_bytes = self.written.as_ref().is_some_and(|bits| bits.has(page)) || planted!("punched_page_is_older");
+        has_bytes && Lsn::ZERO < lsn && lsn < self.redo_lsn
+    }
+}
+
 /// The pages that were copied.
 #[derive(Debug)]
 pub struct CopiedPages {
@@ -94,8 +120,8 @@ impl Pool {
     }
 
     /// Copies all pages to another directory, durably, and returns the number of those that have bytes. `copied` receives the
-    /// number of bytes that have been read after each piece, and may refuse to go on. With `since`, the redo point of an earlier copy,
-    /// only pages that changed since are written.
+    /// number of bytes that have been read after each piece, and may refuse to go on. With an earlier copy, only pages that it
+    /// does not have as they are now are written.
     ///
     /// The caller has set a redo point before, and keeps the log from it on. No page that is freed after it is punched or
     /// used again meanwhile.
@@ -105,7 +131,7 @@ impl Pool {
     pub fn copy(
         &self,
         to: &Arc<dyn Media>,
-        since: Option<Lsn>,
+        earlier: Option<&EarlierPages>,
         copied: &mut dyn FnMut(u64) -> io::Result<()>,
     ) -> Result<CopiedPages, PoolError> {
         // Pages that are allocated from now on have all of their records behind the redo point.
@@ -114,7 +140,7 @@ impl Pool {
         let failed = |error| PoolError::io(doing(), error);
         let file = to.open(PAGE_FILE, OpenMode::Create).map_err(failed)?;
         let file_len = pages * PAGE_LEN as u64;
-        match since {
+        match earlier {
             None => to.allocate(file, 0, file_len),
             Some(_) => to.set_len(file, file_len),
         }
@@ -126,9 +152,9 @@ impl Pool {
             let count = PAGES_AT_ONCE.min(pages - first);
             let bytes = &mut buffer[..count as usize * PAGE_LEN];
             self.read_for_copy(PageId::new(first), bytes)?;
-            match since {
+            match earlier {
                 None => write_all_at(&**to, file, PageId::new(first).file_offset(), bytes, Durability::Volatile),
-                Some(since) => write_changed(&**to, file, first, bytes, since, &mut units),
+                Some(earlier) => write_changed(&**to, file, first, bytes, earlier, &mut units),
             }
             .map_err(failed)?;
             let images = bytes.chunks_exact(PAGE_LEN).zip(first..);
@@ -139,6 +165,24 @@ impl Pool {
         to.sync(file).map_err(failed)?;
         WrittenPages::create(to, pages, &noted)?;
         Ok(CopiedPages { pages: noted.len() as u64, file_len, units })
+    }
+
+    /// Gives a copy space for all pages that the file has now, durably: the log up to here may name those that it got while it was
+    /// copied.
+    ///
+    /// # Errors
+    /// [`PoolError::Io`].
+    pub fn grow_copy(&self, to: &dyn Media, copied: &mut CopiedPages, is_of_changes: bool) -> Result<(), PoolError> {
+        let (before, len) = (copied.file_len, self.file_len());
+        if len <= before || planted!("copy_not_grown") {
+            return Ok(());
+        }
+        let failed = |error| PoolError::io(format!("growing the copy of {PAGE_FILE}"), error);
+        let file = to.open(PAGE_FILE, OpenMode::ReadWrite).map_err(failed)?;
+        let grown = if is_of_changes { to.set_len(file, len) } else { to.allocate(file, before, len - before) };
+        grown.and_then(|()| to.sync(file)).map_err(failed)?;
+        copied.file_len = len;
+        Ok(())
     }
 
     /// Reads whole images of consecutive pages.
@@ -172,13 +216,13 @@ impl Pool {
     }
 }
 
-/// Writes those of consecutive pages that have changes from an LSN on, and notes all that have bytes.
+/// Writes those of consecutive pages that an earlier copy does not have as they are, and notes all that have bytes.
 fn write_changed(
     to: &dyn Media,
     file: FileId,
     first: u64,
     bytes: &[u8],
-    since: Lsn,
+    earlier: &EarlierPages,
     units: &mut CopiedUnits,
 ) -> io::Result<()> {
     let mut begin: Option<usize> = None;
@@ -189,7 +233,7 @@ fn write_changed(
     let count = bytes.len() / PAGE_LEN;
     for (index, image) in bytes.chunks_exact(PAGE_LEN).enumerate() {
         let (page, image): (u64, &[u8; PAGE_LEN]) = (first + index as u64, image.try_into().expect("a page"));
-        let is_older = lsn_of(image) < since && lsn_of(image) > Lsn::ZERO || planted!("changed_pages_not_copied");
+        let is_older = earlier.has(PageId::new(page), lsn_of(image)) || planted!("changed_pages_not_copied");
         if is_unwritten(image) || is_older {
             if is_older && !is_unwritten(image) {
                 units.push_older(page);

@@ -232,6 +232,7 @@ pub(crate) fn look(media: &dyn Media, pages_max: u64) -> Result<(), PoolError> {
 }
 
 /// The bits of a file that is only read.
+#[derive(Debug)]
 pub(crate) struct WrittenBits(Vec<u8>);
 
 impl WrittenBits {

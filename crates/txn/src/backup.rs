@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use cedrat_heap::{EarlierHeaps, HeapsCopy};
 use cedrat_media::Media;
-use cedrat_pages::PAGE_FILE;
+use cedrat_pages::{EarlierPages, PAGE_FILE};
 use cedrat_sync::{Arc, Mutex, planted};
 use cedrat_wal::{Checkpoint, Control, CopyEnd, LogCopy, LogError, LogOffset, Lsn};
 
@@ -141,7 +141,7 @@ struct Backup<'s> {
 /// The backup before an incremental one.
 struct Earlier {
     identity: Identity,
-    redo_lsn: Lsn,
+    pages: EarlierPages,
     heaps: EarlierHeaps,
 }
 
@@ -232,7 +232,7 @@ impl Store {
                 "the store does not know it: another history of the store has made it, or 256 newer ones were made",
             );
         }
-        Ok(Earlier { identity: chain.identity(), redo_lsn: chain.redo_lsn(), heaps: chain.heaps()? })
+        Ok(Earlier { identity: chain.identity(), pages: chain.pages()?, heaps: chain.heaps()? })
     }
 }
 
@@ -267,10 +267,10 @@ impl<'s> Backup<'s> {
     ) -> Result<(BackupReport, Vec<ChangedFile>)> {
         let inner = self.inner;
         let too_early = if planted!("backup_ends_before_pages") { Some(CopyEnd::now(&inner.log)?) } else { None };
-        let since = earlier.map(|earlier| earlier.redo_lsn);
-        let pages = inner.pool.copy(to, since, &mut |bytes| self.copied(bytes))?;
+        let mut pages = inner.pool.copy(to, earlier.map(|earlier| &earlier.pages), &mut |bytes| self.copied(bytes))?;
         let heaps = inner.memory.copy(to, earlier.map(|earlier| &earlier.heaps), &mut |bytes| self.copied(bytes))?;
         let heaps = heaps.complete(&inner.memory, || CopyEnd::now(&inner.log).map_err(cedrat_heap::Error::Stopped))?;
+        inner.pool.grow_copy(&**to, &mut pages, earlier.is_some())?;
         let end = too_early.unwrap_or(heaps.end);
         let up_to = end.up_to();
         let log = log.copy(&inner.log, &self.since, end)?;

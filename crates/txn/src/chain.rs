@@ -5,6 +5,7 @@
 
 use cedrat_heap::EarlierHeaps;
 use cedrat_media::{CopiedUnits, Durability, FileId, LockGuard, Media, OpenMode};
+use cedrat_pages::EarlierPages;
 use cedrat_sync::{Arc, Mutex, planted};
 use cedrat_wal::{CONTROL_FILE, LogError, Lsn, StoreId};
 use std::collections::HashMap;
@@ -106,9 +107,9 @@ impl BackupChain {
         self.identity
     }
 
-    /// The redo point of its last backup.
-    pub(crate) fn redo_lsn(&self) -> Lsn {
-        self.redo_lsn
+    /// The pages of its last backup.
+    pub(crate) fn pages(&self) -> Result<EarlierPages> {
+        Ok(EarlierPages::look(&*self.media, self.redo_lsn)?)
     }
 
     pub(crate) fn heaps(&self) -> Result<EarlierHeaps> {

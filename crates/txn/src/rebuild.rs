@@ -18,7 +18,7 @@ use cedrat_wal::{
 
 use crate::body::{Body, CARRIED, Redo};
 use crate::error::{Error, Result};
-use crate::recovery::{Change, Uncounted, counts};
+use crate::recovery::{Change, Uncounted, counts, lsns};
 use crate::store::Inner;
 use crate::trace::event;
 
@@ -282,10 +282,10 @@ impl History<'_> {
             if !counts(inner, &uncounted, &as_ref, &body) && !planted!("uncommitted_change_rebuilt") {
                 return Ok(());
             }
-            let lsn = if let Body::Carried(carried) = body { carried.lsn } else { record.lsn };
+            let (lsn, newest) = lsns(record.lsn, &body);
             for Redo { operation, at, arguments } in body.redos().filter(|redo| redo.at.page == id) {
                 let table = inner.numbers.operation(operation).ok_or_else(|| inner.unregistered(operation))?;
-                let redone = inner.redo_change(page, table, &Change { lsn, at, arguments });
+                let redone = inner.redo_change(page, table, &Change { lsn, newest, at, arguments });
                 redone.map_err(|misfit| {
                     Error::bad_record(record.lsn, format!("{} cannot be redone: {misfit:?}", inner.name_of(operation)))
                 })?;

@@ -282,18 +282,18 @@ impl Log {
     ///
     /// If there is no space, nothing has happened; the error names the remedy.
     pub fn reserve(&self, forward: ByteLen, undo: ByteLen) -> Result<Reservation, LogFull> {
-        self.shared.check_running()?;
-        if self.shared.is_read_only.load(Ordering::Relaxed) {
+        self.shared().check_running()?;
+        if self.shared().is_read_only.load(Ordering::Relaxed) {
             return Err(LogFull::ReadOnly);
         }
-        let mut reservation = Reservation::empty(&self.shared.space, false);
+        let mut reservation = Reservation::empty(&self.shared().space, false);
         self.reserve_more(&mut reservation, forward, undo)?;
         Ok(reservation)
     }
 
     /// Refuses reservations from now on, with [`LogFull::ReadOnly`]. Those that exist keep their space.
     pub fn refuse_records(&self) {
-        self.shared.is_read_only.store(true, Ordering::Relaxed);
+        self.shared().is_read_only.store(true, Ordering::Relaxed);
     }
 
     /// Adds space to a reservation. Cheap as long as the space reserved ahead lasts; else as [`Log::reserve`].
@@ -306,31 +306,31 @@ impl Log {
         if reservation.try_grow(forward.0, undo.0) {
             return Ok(());
         }
-        self.shared.make_space(reservation, forward.0, undo.0)
+        self.shared().make_space(reservation, forward.0, undo.0)
     }
 
     /// Whether records of this length, or their undo, need longer segment files (E16.10), also in a reservation that has the space:
     /// it may come from several requests. A request for a whole record makes the files longer. Cheap.
     #[inline]
     pub fn needs_longer_segments(&self, forward: ByteLen, undo: ByteLen) -> bool {
-        self.shared.space.needs_longer_segments(forward.0, undo.0)
+        self.shared().space.needs_longer_segments(forward.0, undo.0)
     }
 
     /// Takes over the rest of another reservation ([`Reservation::outstanding`]), all of it for undo. The other one
     /// is [abandoned](Reservation::abandon), and not used any more.
     pub fn adopt_reservation(&self, outstanding: Outstanding) -> Reservation {
-        Reservation::adopt(&self.shared.space, outstanding)
+        Reservation::adopt(&self.shared().space, outstanding)
     }
 
     /// Creates a reservation without a limit, for recovery only: it spends the space that the previous run had
     /// reserved for undo.
     pub fn reservation_for_recovery(&self) -> Reservation {
-        Reservation::empty(&self.shared.space, true)
+        Reservation::empty(&self.shared().space, true)
     }
 
     /// Whether so many bytes of undo have space, whatever the run before has reserved for the forces between them.
     pub fn has_room_for_undo(&self, undo: ByteLen) -> bool {
-        let space = &self.shared.space;
+        let space = &self.shared().space;
         undo.0.saturating_add(space.undo_padding(undo.0)) <= self.space().free.0
     }
 }

@@ -16,8 +16,13 @@ pub(crate) trait RedoPage {
     /// Changes the page by the record with this LSN.
     fn change(&mut self, lsn: Lsn, redo: &dyn Fn(&mut PageMut<'_>) -> Result<(), Misfit>) -> Result<(), Misfit>;
 
-    /// Changes one versioned record to its state after the record with this LSN.
-    fn change_record(&mut self, lsn: Lsn, redo: &dyn Fn(&mut PageMut<'_>) -> Result<(), Misfit>) -> Result<(), Misfit>;
+    /// Changes one versioned record to its state after a change, in a page that is at least as new as `newest` then.
+    fn change_record(
+        &mut self,
+        version: Lsn,
+        newest: Lsn,
+        redo: &dyn Fn(&mut PageMut<'_>) -> Result<(), Misfit>,
+    ) -> Result<(), Misfit>;
 }
 
 impl RedoPage for Exclusive<'_> {
@@ -30,9 +35,14 @@ impl RedoPage for Exclusive<'_> {
         Exclusive::change(self, lsn, redo)
     }
 
-    fn change_record(&mut self, lsn: Lsn, redo: &dyn Fn(&mut PageMut<'_>) -> Result<(), Misfit>) -> Result<(), Misfit> {
-        self.will_change(lsn);
-        Exclusive::change_record(self, lsn, lsn, redo)
+    fn change_record(
+        &mut self,
+        version: Lsn,
+        newest: Lsn,
+        redo: &dyn Fn(&mut PageMut<'_>) -> Result<(), Misfit>,
+    ) -> Result<(), Misfit> {
+        self.will_change(version);
+        Exclusive::change_record(self, version, newest, redo)
     }
 }
 
@@ -45,8 +55,13 @@ impl RedoPage for PageBuf {
         PageBuf::change(self, lsn, redo)
     }
 
-    fn change_record(&mut self, lsn: Lsn, redo: &dyn Fn(&mut PageMut<'_>) -> Result<(), Misfit>) -> Result<(), Misfit> {
-        PageBuf::change_record(self, lsn, lsn, redo)
+    fn change_record(
+        &mut self,
+        version: Lsn,
+        newest: Lsn,
+        redo: &dyn Fn(&mut PageMut<'_>) -> Result<(), Misfit>,
+    ) -> Result<(), Misfit> {
+        PageBuf::change_record(self, version, newest, redo)
     }
 }
 
@@ -55,6 +70,8 @@ impl RedoPage for PageBuf {
 pub(crate) struct Change<'a> {
     /// The LSN that tells whether a page or a record has the change.
     pub(crate) lsn: Lsn,
+    /// The LSN that the page has then at least: not older than the change.
+    pub(crate) newest: Lsn,
     pub(crate) at: RecordId,
     pub(crate) arguments: &'a [u8],
 }
@@ -71,7 +88,9 @@ impl Inner {
         if self.is_by_version(table) {
             let has = has_change(&page.page_ref(), change.at.slot, change.lsn).map_err(Misfit::Page)?;
             if !has {
-                page.change_record(change.lsn, &redo)?; // else the record has the change (E19.2)
+                page.change_record(change.lsn, change.newest, &redo)?; // else the record has the change (E19.2)
+            } else if page.page_ref().lsn() < change.newest {
+                page.change_record(change.lsn, change.newest, &|_| Ok(()))?; // it is rebuilt from the change itself
             }
             return Ok(!has);
         }

@@ -24,7 +24,7 @@ mod undo;
 use analysis::Analysis;
 pub(crate) use analysis::{Loser, look_at_branches};
 pub(crate) use apply::Change;
-pub(crate) use redo::counts;
+pub(crate) use redo::{counts, lsns};
 pub(crate) use uncounted::Uncounted;
 
 use std::time::Instant;

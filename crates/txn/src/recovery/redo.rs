@@ -115,12 +115,11 @@ fn read(
         records += 1;
         let body = Body::parse(record.head.kind, record.body).map_err(|bad| Error::bad_record(record.lsn, bad.0))?;
         if counts(inner, part.uncounted, &record, &body) {
+            let (lsn, newest) = lsns(record.lsn, &body);
             for redo in body.redos() {
                 let lane = lane_of(redo.at.page, lanes);
                 let batch = &mut batches[lane];
-                // The version of a record shows whether it has the change that was copied (E19.2).
-                let lsn = if let Body::Carried(carried) = body { carried.lsn } else { record.lsn };
-                batch.push(lsn, &redo);
+                batch.push(lsn, newest, &redo);
                 if batch.is_full() {
                     hand_over(lane, std::mem::take(batch))?;
                 }
@@ -162,6 +161,16 @@ pub(crate) fn counts(inner: &Inner, uncounted: &Uncounted, record: &RecordRef<'_
     }
 }
 
+/// Returns the LSN of the change in a record, and the one that its page has then at least.
+///
+/// The version of a record shows whether it has the change that was copied (E19.2). When the copy was made, no page had the change if it
+/// counts only if committed, and the redo point may have passed it since: the page is as new as the copy (E19.3b).
+pub(crate) fn lsns(record: Lsn, body: &Body<'_>) -> (Lsn, Lsn) {
+    let Body::Carried(carried) = body else { return (record, record) };
+    let is_late = matches!(body.unwrapped(), Body::Update { committed_only: true, .. });
+    (carried.lsn, if is_late && !planted!("copy_redone_as_old") { record } else { carried.lsn })
+}
+
 /// Returns the lane of a page. Runs of neighbouring pages share a lane, so that one call can read them; the next run is
 /// in another lane.
 fn lane_of(page: PageId, lanes: usize) -> usize {
@@ -180,6 +189,7 @@ struct Batch {
 #[derive(Clone, Copy, Debug)]
 struct Item {
     lsn: Lsn,
+    newest: Lsn,
     at: RecordId,
     operation: u32,
     arguments_at: u32,
@@ -187,11 +197,11 @@ struct Item {
 }
 
 impl Batch {
-    fn push(&mut self, lsn: Lsn, redo: &Redo<'_>) {
+    fn push(&mut self, lsn: Lsn, newest: Lsn, redo: &Redo<'_>) {
         let arguments_at = self.arguments.len() as u32;
         self.arguments.extend_from_slice(redo.arguments);
         let arguments_len = redo.arguments.len() as u32;
-        self.items.push(Item { lsn, at: redo.at, operation: redo.operation, arguments_at, arguments_len });
+        self.items.push(Item { lsn, newest, at: redo.at, operation: redo.operation, arguments_at, arguments_len });
     }
 
     fn is_full(&self) -> bool {
@@ -258,9 +268,9 @@ impl<'a> Worker<'a> {
         // A page that is formatted first need not be read: all its later records follow.
         let mut page = if self.formats(batch.item(first)) { pool.exclusive_fresh(id)? } else { pool.exclusive(id)? };
         for &(_, number) in items {
-            let &Item { lsn, at, operation, .. } = batch.item(number);
+            let &Item { lsn, newest, at, operation, .. } = batch.item(number);
             let table = self.inner.numbers.operation(operation).ok_or_else(|| self.inner.unregistered(operation))?;
-            let change = Change { lsn, at, arguments: batch.arguments(batch.item(number)) };
+            let change = Change { lsn, newest, at, arguments: batch.arguments(batch.item(number)) };
             let redone = self.inner.redo_change(&mut page, table, &change);
             let redone = redone.map_err(|misfit| self.inner.stop_for_misfit(misfit, operation, lsn))?;
             self.redone += u64::from(redone);

@@ -128,12 +128,12 @@ impl World {
 }
 
 /// Opens a full backup with its increments.
-fn chain(backups: &[SimDisk]) -> Result<BackupChain> {
+pub(crate) fn chain(backups: &[SimDisk]) -> Result<BackupChain> {
     let (full, increments) = backups.split_first().expect("there is a full backup");
     BackupChain::open(&media(full), &increments.iter().map(media).collect::<Vec<_>>())
 }
 
-fn restored(backups: &[SimDisk]) -> Result<SimDisk> {
+pub(crate) fn restored(backups: &[SimDisk]) -> Result<SimDisk> {
     let to = SimDisk::new();
     restore(chain(backups)?.media(), None, &media(&to), RestoreTarget::Newest)?;
     Ok(to.cut_power(Loss::Everything))

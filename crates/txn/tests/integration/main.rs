@@ -23,6 +23,8 @@ mod heuristic;
 mod idle_sessions;
 mod in_call;
 mod increments;
+mod increments_deferred;
+mod increments_random;
 mod interleavings;
 mod kept;
 mod latched;
