@@ -137,8 +137,6 @@ fn stopped_log_and_refusal_are_events() {
         open(&disk).expect_err("it is in use");
     });
     let errors: Vec<_> = lines.iter().filter(|line| line.starts_with("ERROR")).collect();
-    // In between is that of a checkpoint, which was to make room in the log.
-    assert!(errors.len() == 3 && errors[1].starts_with("ERROR checkpoint:"), "{lines:?}");
-    assert!(errors[0].contains("message=the log stopped"), "{lines:?}");
-    assert!(errors[2].starts_with("ERROR opening: message=the opening was refused"), "{lines:?}");
+    assert!(errors.len() == 2 && errors[0].contains("message=the log stopped"), "{lines:?}");
+    assert!(errors[1].starts_with("ERROR opening: message=the opening was refused"), "{lines:?}");
 }
