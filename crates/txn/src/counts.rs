@@ -1,5 +1,5 @@
-//! Counters that only the metrics of a store read. In builds without the feature `metrics` they are empty, and so are the
-//! functions that count.
+//! Counters that only the metrics of a store read. In builds without the feature `metrics` they have no fields, and the functions
+//! that count do nothing.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const ENDS: usize = 5;
 #[cfg(feature = "metrics")]
 const ROLLBACKS: usize = 4;
 
-/// A part of the counters that every transaction changes.
+/// One stripe of the counters that every transaction changes.
 #[cfg(feature = "metrics")]
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -59,7 +59,7 @@ impl Counts {
     }
 
     fn count(&self, end: usize) {
-        // The addresses of threads' variables differ above the lowest bits.
+        // A thread's number is the address of one of its variables: the lowest bits are the same in all threads.
         let stripe = (cedrat_sync::thread_number() >> 12) % STRIPES;
         self.stripes[stripe].0[end].fetch_add(1, Ordering::Relaxed);
     }
@@ -85,7 +85,7 @@ impl Counts {
         self.count(ROLLBACKS);
     }
 
-    /// Counts a transaction that a deadlock has chosen as its victim.
+    /// Counts a request for a lock that was refused because its wait would not end.
     pub(crate) fn refused_deadlock(&self) {
         self.deadlocks.fetch_add(1, Ordering::Relaxed);
     }
@@ -96,7 +96,7 @@ impl Counts {
         self.checkpoint_nanos.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// Counts bytes that a backup has copied.
+    /// Counts bytes that a backup has read.
     pub(crate) fn backed_up(&self, bytes: u64) {
         self.backup_bytes.fetch_add(bytes, Ordering::Relaxed);
     }

@@ -14,17 +14,17 @@ use crate::pins::{Pin, PinHolder};
 use crate::store::Store;
 use crate::transaction::Commit;
 
-/// A metric: its name, and its description with the unit.
+/// A metric of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metric {
     /// The name.
     pub name: &'static str,
-    /// `counter` or `gauge`.
+    /// The kind: `counter` or `gauge`.
     pub kind: &'static str,
     /// The labels besides `store`, separated by commas.
     pub labels: &'static str,
-    /// The description.
+    /// The description, with the unit.
     pub what: &'static str,
 }
 
@@ -38,33 +38,33 @@ const fn shows(name: &'static str, labels: &'static str, what: &'static str) -> 
 
 /// The metrics of a store.
 pub const METRICS: &[Metric] = &[
-    counts("cedrat_commits_total", "mode", "commits, by the requested mode"),
+    counts("cedrat_commits_total", "mode", "commits by requested mode, also of transactions that only read"),
     counts("cedrat_rollbacks_total", "", "rollbacks of transactions that had a record in the log"),
-    counts(
-        "cedrat_deadlocks_total",
-        "",
-        "requests for locks that were refused, because their wait would not have ended",
-    ),
-    counts("cedrat_log_appended_bytes_total", "", "bytes appended to the log, with the headers of blocks"),
+    counts("cedrat_deadlocks_total", "", "requests for locks that were refused because the wait would not end"),
+    counts("cedrat_log_appended_bytes_total", "", "bytes appended to the log, with headers and padding of blocks"),
     counts("cedrat_log_durable_bytes_total", "", "bytes of log that became durable"),
-    counts("cedrat_log_forces_total", "", "writes of log blocks that the disk has confirmed"),
-    counts("cedrat_log_failed_writes_total", "", "writes or syncs of the log that failed: each stops the store"),
-    counts("cedrat_pages_read_total", "", "pages read from the page file: misses of the pool"),
+    counts("cedrat_log_forces_total", "", "writes of log blocks that became durable"),
+    counts("cedrat_log_failed_writes_total", "", "failed writes and syncs of the log; the first one stops the store"),
+    counts("cedrat_pages_read_total", "", "pages read from the page file: pool misses"),
     counts("cedrat_pages_written_total", "", "pages written to the page file"),
     counts("cedrat_pages_evicted_total", "", "pages evicted from the pool"),
     counts("cedrat_pages_rebuilt_total", "", "damaged pages rebuilt from the archive"),
     counts("cedrat_checkpoints_total", "", "completed checkpoints"),
     counts("cedrat_checkpoint_milliseconds_total", "", "time of completed checkpoints, in milliseconds"),
-    counts("cedrat_backup_bytes_total", "", "bytes of pages and heaps that backups have copied"),
-    counts("cedrat_heap_commits_total", "", "commits of heap writes, also those over pages"),
+    counts("cedrat_backup_bytes_total", "", "bytes of pages and heaps that backups have read"),
+    counts("cedrat_heap_commits_total", "", "commits that have written heap words, also together with pages"),
     counts("cedrat_heap_conflicts_total", "", "heap transactions restarted after a write conflict"),
     counts("cedrat_heap_checkpoints_total", "", "completed checkpoints of the heaps"),
-    shows("cedrat_transactions_running", "", "transactions that have a record in the log and have not ended"),
+    shows(
+        "cedrat_transactions_running",
+        "",
+        "transactions with a record in the log that have not ended, prepared ones included",
+    ),
     shows("cedrat_transactions_in_doubt", "", "prepared transactions"),
     shows("cedrat_log_limit_bytes", "", "maximum size of the log on disk, in bytes"),
     shows("cedrat_log_reserved_bytes", "", "log space reserved and not used yet, in bytes"),
     shows("cedrat_log_free_bytes", "", "log space that another reservation can get from existing segments, in bytes"),
-    shows("cedrat_log_used_bytes", "", "log since the scan point, in bytes"),
+    shows("cedrat_log_used_bytes", "", "log from the scan point of the last checkpoint on, in bytes"),
     shows("cedrat_log_pinned_bytes", "holder", "log that the oldest holder of this kind keeps, in bytes"),
     shows("cedrat_pages_resident", "", "pages in memory"),
     shows("cedrat_pages_dirty", "", "pages in memory that differ from the page file"),
@@ -90,7 +90,7 @@ impl Published {
     }
 }
 
-/// Returns the bytes appended since the log was created, and those of them that are durable.
+/// Returns the number of bytes appended since the log was created, and the number of durable ones.
 fn log_bytes(log: &Log) -> (u64, u64) {
     let partitions = (0..log.partitions()).map(PartitionId);
     partitions.fold((0, 0), |(appended, durable), partition| {
@@ -126,13 +126,13 @@ impl Publication<'_> {
 }
 
 impl Store {
-    /// Publishes the [metrics](METRICS) of this store through the recorder of the `metrics` crate, with the label `store`. Call it
+    /// Publishes the [metrics](METRICS) of this store to the recorder of the `metrics` crate, with the label `store`. Call it
     /// before each scrape, or periodically: nothing is published in between. Without a recorder it has no effect.
     ///
     /// The counters of several openings with the same label add up. A store that has stopped still publishes its counters.
     pub fn publish_metrics(&self, store: &str) {
         let inner = &self.inner;
-        // Held to the end: of two calls at once, the later one adds what the earlier one has not.
+        // Held to the end: of two concurrent calls, the later one adds only the events that the earlier one has not added.
         let mut published = inner.counts.published.0.lock();
         let mut to = Publication { store, published: &mut published };
         self.publish_transactions(&mut to);
