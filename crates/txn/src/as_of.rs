@@ -1,10 +1,9 @@
-//! Stores as they were: a backup and an archive, read as of any moment between its end and the archive's (Lemon §3.4; E18.22).
+//! Views of stores as they were at any moment between the end of a backup and the end of an archive (Lemon §3.4; E18.22).
 //!
 //! 1. The view is the store that a [restore](crate::restore) to the moment opens. Its pages are not copied: they are read from the
-//!    backup, and what the recovery changes goes to a scratch medium.
-//! 2. Transactions that had not committed at the moment are rolled back, also prepared ones: whether they have committed later is
-//!    not known then.
-//! 3. The view takes no records, and so no changes.
+//!    backup, and the writes of recovery go to a scratch medium.
+//! 2. Transactions that had not committed at the moment are rolled back, also prepared ones: the view does not have their outcome.
+//! 3. The log of the view takes no records, so the view takes no changes.
 
 use cedrat_heap::HEAPS_DIRECTORY;
 use cedrat_media::{Media, Overlay};
@@ -18,26 +17,28 @@ use crate::registry::Registry;
 use crate::restore::{RestoreTarget, restore_parts};
 use crate::store::Store;
 
-/// A store as it was at a moment.
+/// The sources of a view of a store, as it was at a moment.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// The backup, which is only read. No program may open it as a store meanwhile.
+    /// The backup, which is only read. The view does not lock it: no program may open it as a store meanwhile.
     pub backup: Arc<dyn Media>,
-    /// The archive, which is only read, and may be extended meanwhile. `None`: the moment at which the backup ends is the only one.
+    /// The archive, which is only read, and may be extended meanwhile. `None`: the only moment is the end of the backup.
     pub archive: Option<Arc<dyn Media>>,
-    /// The moment.
+    /// The moment whose state the view has.
     pub moment: RestoreTarget,
-    /// An empty directory for the log since the backup, the heaps, and the pages that were changed since. The caller deletes it.
+    /// An empty directory for the log since the backup, the heaps, and the pages that were changed since. The caller deletes it when
+    /// the view is closed.
     pub scratch: Arc<dyn Media>,
 }
 
-/// Opens a store as it was at a moment, to be read. The store itself may be open, in this process or another one. Returns the view, and
-/// the LSN as of which it is.
+/// Opens a read-only view of a store, as it was at a moment. The store itself may be open, in this process or another one. Returns the
+/// view, and the LSN up to which it has all that had committed.
 ///
-/// Changes are refused with [`Error::ReadOnly`]. `options` are those of a store; a view has no [archive](Options::archive) of its own.
+/// Changes are refused with [`Error::ReadOnly`]. `options` are those of a store, without an [archive](Options::archive) and without a
+/// [backup](Options::backup).
 ///
 /// # Errors
-/// Those of [`restore`](crate::restore) and of [`Store::open`]. [`Error::Misuse`]: the options have an archive.
+/// Those of [`restore`](crate::restore) and of [`Store::open`]. [`Error::Misuse`]: the options have an archive or a backup.
 pub fn open_as_of(view: &View, options: Options, registry: Registry) -> Result<(Store, Lsn), OpenError> {
     Ok(open(view, options, registry)?)
 }
@@ -45,7 +46,7 @@ pub fn open_as_of(view: &View, options: Options, registry: Registry) -> Result<(
 fn open(view: &View, options: Options, registry: Registry) -> Result<(Store, Lsn)> {
     if options.archive.is_some() || options.backup.is_some() {
         return Err(Error::Misuse(
-            "Options::archive and Options::backup: a view has neither; set View::archive and View::backup",
+            "a view takes neither Options::archive nor Options::backup: set View::archive and View::backup",
         ));
     }
     let overlay = Arc::new(Overlay::new(Arc::clone(&view.backup), Arc::clone(&view.scratch)));
