@@ -1,8 +1,8 @@
 //! Incremental backups: directories of what changed since an earlier backup (drawn in docs/formats/increment.md).
 //!
 //! 1. An increment has the log since its own checkpoint, and of pages and heaps the units that changed. Its list, the file
-//!    `increment`, names the backup before it, and says of each unit whether it is here, as in that backup, or zero (E18.18).
-//! 2. The list is written last. The control file has another name than that of a store: no increment opens as one.
+//!    `increment`, names the backup before it, and states of each unit whether it is here, as in that backup, or zero (E18.18).
+//! 2. The list is written last. The control file has another name than that of a store: no increment opens as a store.
 
 use cedrat_heap::EarlierHeaps;
 use cedrat_media::{CopiedUnits, Durability, FileId, LockGuard, Media, OpenMode, read_exact_at, write_all_at};
@@ -13,10 +13,10 @@ use std::io;
 
 use crate::error::{Error, Result};
 
-/// The list of an increment.
+/// The name of the file with the list of an increment.
 pub const INCREMENT_FILE: &str = "increment";
 
-/// The control file of an increment.
+/// The name of the control file of an increment.
 pub(crate) const INCREMENT_CONTROL_FILE: &str = "increment.control";
 
 const MAGIC: [u8; 8] = *b"CEDRATIN";
@@ -34,10 +34,11 @@ mod at {
 /// The identity of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
-    /// It has every transaction that had committed up to this LSN.
+    /// The LSN up to which it has every committed transaction.
     pub(crate) up_to: u64,
-    /// The checksums of its control file, and of its list of heaps.
+    /// The checksum of its control file.
     pub(crate) control: u32,
+    /// The checksum of its list of heaps.
     pub(crate) heaps: u32,
 }
 
@@ -46,13 +47,13 @@ impl Identity {
         Ok(Identity { up_to: control.promise.get(), control: control.checksum()?, heaps })
     }
 
-    /// Returns the identity of a backup, which is not open.
+    /// Returns the identity of a backup that is not open.
     pub(crate) fn look(media: &Arc<dyn Media>, control: &Control) -> Result<Identity> {
         Identity::of(control, EarlierHeaps::look(media, &control.store)?.checksum())
     }
 }
 
-/// A file of which an increment has the units that changed.
+/// A file of which an increment has only the units that changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ChangedFile {
     pub(crate) name: String,
@@ -82,13 +83,13 @@ pub(crate) struct IncrementList {
     /// The backup before it.
     pub(crate) before: Identity,
     pub(crate) changed: Vec<ChangedFile>,
-    /// All other files, with their lengths, and a checksum of those outside of folders: a restore verifies the log, and the second files of
-    /// heaps are zero.
+    /// All other files, with their lengths and checksums. Files in folders have no checksum: a restore verifies the log, and the second
+    /// files of heaps are zero.
     pub(crate) others: Vec<(String, u64, u64)>,
 }
 
 impl IncrementList {
-    /// Lists the files of a directory that has all of an increment but its list, and writes that durably.
+    /// Lists the files of an increment that is complete but for its list, and writes the list durably.
     pub(crate) fn write(media: &dyn Media, store: StoreId, before: Identity, changed: Vec<ChangedFile>) -> Result<()> {
         let io = |error| Error::io(format!("writing {INCREMENT_FILE}"), error);
         let mut others = Vec::new();
@@ -134,7 +135,7 @@ impl IncrementList {
         if crc32c::crc32c(&bytes[at::VERSION..]).to_le_bytes() != bytes[at::CRC..at::VERSION]
             && !planted!("list_of_increment_not_verified")
         {
-            return Err(damaged(at::CRC, "the checksum of the list does not hold"));
+            return Err(damaged(at::CRC, "the checksum of the list does not match"));
         }
         if version != VERSION {
             let file = media.path(file);
@@ -144,7 +145,7 @@ impl IncrementList {
         postcard::from_bytes(&bytes[at::LIST..]).map(Some).map_err(|_| damaged(at::LIST, "the list is corrupt"))
     }
 
-    /// Checks that each file has its length, and each unit of the increment its checksum.
+    /// Checks the length of each file, and the checksums of the other files and of the units of the increment.
     pub(crate) fn check(&self, media: &dyn Media) -> Result<()> {
         let changed = self.changed.iter().map(|file| (&file.name, file.len));
         for (name, len) in self.others.iter().map(|(name, len, _)| (name, *len)).chain(changed) {
@@ -191,9 +192,9 @@ impl IncrementList {
     }
 }
 
-const CHANGED: &str = "the bytes are not those that the incremental backup was made with";
+const CHANGED: &str = "the checksum does not match: bytes were changed since the incremental backup was made";
 
-/// Returns the checksum of a file outside of folders; of others 0.
+/// Returns the checksum of a file; 0 for a file in a folder.
 fn checksum(media: &dyn Media, name: &str, file: FileId) -> io::Result<u64> {
     if name.contains('/') {
         return Ok(0);
@@ -217,7 +218,7 @@ fn damaged(media: &dyn Media, file: FileId, offset: u64, what: &str) -> LogError
     LogError::Damaged { file: media.path(file), offset, what: what.to_owned() }
 }
 
-/// Returns the names of all files of a backup.
+/// Returns the names of all files of an increment but its list.
 fn names(media: &dyn Media) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for directory in ["", "log", "heaps"] {
