@@ -1,6 +1,6 @@
-//! Chains of backups: a full one, and the increments that continue it, each the one before it (E18.19).
+//! Chains of backups: a full one, and increments, each of which continues the backup before it (E18.19).
 //!
-//! A chain is read like one full backup that was taken when its last increment was: the log, and all small files, are those of the last
+//! A chain is read like a full backup that was made at the time of its last increment. The log, and all small files, are those of the last
 //! increment; each unit of pages and heaps is read from the newest backup that has it.
 
 use cedrat_heap::EarlierHeaps;
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::increment::{INCREMENT_CONTROL_FILE, INCREMENT_FILE, Identity, IncrementList, name_in_increment};
 use crate::restore;
 
-/// A full backup, and the increments that continue it. Its backups cannot be opened as stores meanwhile.
+/// A full backup, and the increments that continue it. It locks all of its backups but the last one.
 #[derive(Debug)]
 pub struct BackupChain {
     media: Arc<dyn Media>,
@@ -27,11 +27,13 @@ pub struct BackupChain {
 }
 
 impl BackupChain {
-    /// Verifies each increment, and that each continues the one before it, the first one the full backup. All are only read.
+    /// Opens a full backup and its increments, in their order. Verifies each increment, and that it continues the backup before it. All
+    /// are only read.
     ///
     /// # Errors
-    /// [`Error::NotContinued`]: an increment continues another backup. [`Error::Log`] with [`LogError::Damaged`]: an increment is
-    /// incomplete or damaged; with [`LogError::Foreign`]: there is no backup, or an increment in its place.
+    /// [`Error::NotContinued`]: an increment continues another backup, or the full backup was opened as a store. [`Error::Log`] with
+    /// [`LogError::Absent`]: there is no backup, or an increment is incomplete; with [`LogError::Damaged`]: an increment is damaged; with
+    /// [`LogError::Foreign`]: an increment stands in place of the full backup, or the reverse.
     pub fn open(full: &Arc<dyn Media>, increments: &[Arc<dyn Media>]) -> Result<BackupChain> {
         let (mut not_open, found) = restore::look(full)?;
         let mut chain = BackupChain {
@@ -90,7 +92,7 @@ impl BackupChain {
         &self.media
     }
 
-    /// The LSN up to which it has every transaction that had committed.
+    /// Returns the LSN up to which it has every committed transaction.
     pub fn up_to(&self) -> Lsn {
         Lsn::new(self.identity.up_to)
     }
@@ -107,7 +109,7 @@ impl BackupChain {
         self.identity
     }
 
-    /// The pages of its last backup.
+    /// Returns the pages of its last backup.
     pub(crate) fn pages(&self) -> Result<EarlierPages> {
         Ok(EarlierPages::look(&*self.media, self.redo_lsn)?)
     }
@@ -117,12 +119,12 @@ impl BackupChain {
     }
 }
 
-/// A chain, and an increment that continues it, as one full backup.
+/// A full backup or a chain, and an increment that continues it, as one full backup.
 #[derive(Debug)]
 struct ChainMedia {
     before: Arc<dyn Media>,
     increment: Arc<dyn Media>,
-    /// By name: the length and the units.
+    /// The length and the units of each changed file, by name.
     changed: HashMap<String, (u64, CopiedUnits)>,
     /// The opened files of which the increment has units.
     files: Mutex<HashMap<FileId, OpenFile>>,
@@ -174,7 +176,7 @@ fn source(units: &CopiedUnits, offset: u64, max: u64) -> (Source, u64) {
 }
 
 fn read_only() -> io::Error {
-    io::Error::new(io::ErrorKind::PermissionDenied, "a chain of backups is only read")
+    io::Error::new(io::ErrorKind::PermissionDenied, "a chain of backups is read-only")
 }
 
 impl Media for ChainMedia {
@@ -269,7 +271,7 @@ impl Media for ChainMedia {
         Err(read_only())
     }
 
-    /// Returns the path in the full backup of a file of which it may have units: those of increments have been verified.
+    /// Returns the path for errors. Units of increments were verified, so damage of a file with older units is in an earlier backup.
     fn path(&self, file: FileId) -> String {
         match self.open_file(file) {
             Some((OpenFile { before: Some(before), .. }, _)) => self.before.path(before),
