@@ -1,8 +1,8 @@
-//! The file of the backups that a store has made (drawn in docs/formats/increment.md).
+//! The list of the backups that a store has made, a file of it (drawn in docs/formats/increment.md).
 //!
 //! A backup is continued only by the store that has made it, and only in the same history: a restored store, which may have other
-//! changes under the same LSNs, has no such file (E18.20). Each entry is a sector, which a crash leaves whole or as it was; the newest
-//! ones replace the oldest ones.
+//! changes under the same LSNs, does not have the file (E18.20). Each entry is a sector, which a crash leaves as it was or writes whole;
+//! new entries replace the oldest ones.
 
 use cedrat_media::{Durability, Media, OpenMode, SECTOR_LEN, read_exact_at, write_all_at};
 use cedrat_wal::StoreId;
@@ -13,7 +13,7 @@ use crate::increment::Identity;
 /// The name of the file in the store's directory.
 pub const BACKUPS_FILE: &str = "backups";
 
-/// The number of backups that are known.
+/// The maximum number of entries.
 const ENTRIES: u64 = 256;
 
 const MAGIC: [u8; 8] = *b"CEDRATBK";
@@ -30,7 +30,7 @@ mod at {
     pub(super) const STORE: usize = NUMBER + 8;
 }
 
-/// Returns the known backups of a store with their numbers. A sector that does not verify is none.
+/// Returns the listed backups of a store with their numbers. A sector that does not verify is ignored.
 fn read(media: &dyn Media, store: &StoreId) -> io::Result<Vec<(u64, Identity)>> {
     let file = match media.open(BACKUPS_FILE, OpenMode::Read) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -52,12 +52,12 @@ fn decode(sector: &[u8], store: &StoreId) -> Option<(u64, Identity)> {
     is_whole.then(|| (eight(at::NUMBER), identity))
 }
 
-/// Whether a store has made a backup.
+/// Whether the list of a store has a backup.
 pub(crate) fn has(media: &dyn Media, store: &StoreId, identity: Identity) -> io::Result<bool> {
     Ok(read(media, store)?.iter().any(|&(_, known)| known == identity))
 }
 
-/// Notes a backup durably.
+/// Adds a backup to the list, durably.
 pub(crate) fn note(media: &dyn Media, store: &StoreId, identity: Identity) -> io::Result<()> {
     let number = read(media, store)?.iter().map(|&(number, _)| number + 1).max().unwrap_or(0);
     let mut sector = [0; SECTOR_LEN];
