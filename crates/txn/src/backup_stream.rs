@@ -1,7 +1,7 @@
 //! Backups to streams, and their restores (drawn in docs/formats/stream.md).
 //!
-//! A stream has what a backup writes to its directory, in the same order. So a restore of it leaves that directory: a full backup, or an
-//! incremental one. A torn or changed stream is refused, and leaves no backup (E18.21).
+//! A stream has all that a backup writes to its directory, in the same order. Its restore makes that directory: a full backup, or an
+//! incremental one. A torn or changed stream is refused, and leaves a directory that does not open (E18.21).
 
 use cedrat_media::{Media, StreamMedia, read_stream};
 use cedrat_sync::{Arc, planted};
@@ -15,11 +15,11 @@ use crate::increment::INCREMENT_FILE;
 use crate::store::Store;
 
 impl Store {
-    /// Backs up as [`backup_observed`](Store::backup_observed) does, to a stream, for example a pipe. Memory for small files and one
-    /// piece is used.
+    /// Writes a backup to a stream, for example a pipe, as [`backup_observed`](Store::backup_observed) does to a directory. It needs
+    /// memory for one piece of the stream, and for the small files of the backup.
     ///
     /// # Errors
-    /// Those of [`backup_since`](Store::backup_since). Then the stream is incomplete, and is refused by [`restore_stream`].
+    /// Those of [`backup_since`](Store::backup_since), and of the stream. The stream is then incomplete, and [`restore_stream`] refuses it.
     pub fn backup_to_stream(
         &self,
         earlier: Option<&BackupChain>,
@@ -36,12 +36,12 @@ impl Store {
     }
 }
 
-/// Writes the backup of a stream to an empty directory, durably, and returns the number of bytes of its files. A full backup is a
-/// store; an incremental one is restored with those before it.
+/// Restores the directory of a backup from a stream, durably, and returns the number of bytes of its files. The directory is empty, or
+/// is created. A full backup opens as a store; an incremental one is restored together with the backups before it.
 ///
 /// # Errors
-/// [`Error::Log`] with [`LogError::AlreadyThere`]: the directory has files. [`Error::Io`]: the stream is torn, changed, or none; errors
-/// of both. Then the directory is not a store.
+/// [`Error::Log`] with [`LogError::AlreadyThere`]: the directory has files. [`Error::Io`]: the stream is torn or changed, or is not a
+/// backup stream; errors of the stream and of the directory. After these, the directory does not open as a store or as an increment.
 pub fn restore_stream(from: &mut dyn Read, to: &Arc<dyn Media>) -> Result<u64> {
     for directory in ["", "log", "heaps"] {
         let names = to.list(directory).map_err(|error| Error::io("listing a directory", error))?;
