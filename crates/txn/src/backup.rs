@@ -32,7 +32,7 @@ use crate::trace::{event, span};
 /// Options of a backup.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BackupOptions {
-    /// The number of bytes of pages and heaps that are copied in a second at most; 0: as many as possible.
+    /// The maximum number of bytes of pages and heaps that are read in a second; 0: no limit.
     pub bytes_per_second_max: u64,
 }
 
@@ -50,11 +50,11 @@ pub struct BackupProgress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackupReport {
-    /// Every transaction that had committed up to this LSN is in the backup. Later ones may be.
+    /// The LSN up to which the backup has every committed transaction. It may have later ones.
     pub up_to: Lsn,
     /// The number of bytes of pages and heaps that were read.
     pub bytes: u64,
-    /// The number of pages with bytes.
+    /// The number of pages of the store that have been written.
     pub pages: u64,
     /// Total time.
     pub total: Duration,
@@ -65,7 +65,7 @@ pub struct BackupReport {
 pub(crate) struct Backups {
     media: Arc<dyn Media>,
     running: Mutex<Vec<Arc<Running>>>,
-    /// Held while a complete backup is noted.
+    /// Held while a backup is added to the store's list of backups.
     noting: Mutex<()>,
 }
 
@@ -73,8 +73,8 @@ pub(crate) struct Backups {
 #[derive(Debug)]
 struct Running {
     checkpoint: Checkpoint,
-    /// For each partition of the log, the offset from which on it is copied. No segment from it on is recycled: the first ones
-    /// may hold no record that the checkpoint needs, but blocks are a chain.
+    /// For each partition of the log, the offset from which on it is copied. No segment from there on is recycled: the first ones may
+    /// have no record that the checkpoint needs, but the blocks of a partition are read without gaps.
     scan_from: Vec<LogOffset>,
     pace: Pace,
 }
@@ -146,16 +146,16 @@ struct Earlier {
 }
 
 impl Store {
-    /// Copies the store to an empty directory, while transactions run. The directory is a store, which has every transaction
-    /// that has committed before this is called, and opens like this one. Both have the same name: never let
-    /// both take part in two-phase commits.
+    /// Copies the store to an empty directory, while transactions run. The copy opens like this store after a crash, and has
+    /// every transaction that committed before this call. Both have the same identity: never let both take part in
+    /// two-phase commits.
     ///
-    /// A heap that is created or dropped meanwhile is in the backup, or it is not.
+    /// A heap that is created or dropped meanwhile may be in the backup or not.
     ///
     /// # Errors
-    /// [`Error::BackupEnded`]: the log was full, and was needed more. [`Error::Log`] with
-    /// [`LogError::AlreadyThere`]: the directory is not empty. Damage of this store, and
-    /// errors of the disks: the directory is not a store then.
+    /// [`Error::BackupEnded`]: the log was full, and the backup kept it from being truncated. [`Error::Log`] with
+    /// [`LogError::AlreadyThere`]: the directory is not empty. Damage of this store, and errors of the disks. After an error other
+    /// than `AlreadyThere` the directory is not a store.
     pub fn backup(&self, to: &Arc<dyn Media>, options: BackupOptions) -> Result<BackupReport> {
         self.backup_observed(None, to, options, &mut |_| ())
     }
@@ -177,8 +177,8 @@ impl Store {
         self.backup_observed(Some(earlier), to, options, &mut |_| ())
     }
 
-    /// Backs up as [`backup`](Store::backup) does, or [`backup_since`](Store::backup_since) an earlier one. `progress` is called
-    /// after each piece.
+    /// Makes a backup as [`backup`](Store::backup) does, or with an earlier one as [`backup_since`](Store::backup_since) does. Calls
+    /// `progress` after each piece.
     ///
     /// # Errors
     /// Those of [`backup_since`](Store::backup_since).
@@ -229,7 +229,8 @@ impl Store {
             .map_err(|error| Error::io("reading the list of backups", error))?;
         if !is_known && !planted!("backup_of_other_history_continued") {
             return refused(
-                "the store does not know it: another history of the store has made it, or 256 newer ones were made",
+                "the store's list of its backups lacks it: another history of the store made it, 256 newer ones were made, or the \
+                 list could not be written",
             );
         }
         Ok(Earlier { identity: chain.identity(), pages: chain.pages()?, heaps: chain.heaps()? })
@@ -258,7 +259,7 @@ impl<'s> Backup<'s> {
         self.running.pace.is_ended()
     }
 
-    /// Copies all, and returns the files of which an incremental backup has changes.
+    /// Copies pages, heaps and log. Returns the files of which an incremental backup has only changes.
     fn copy(
         &mut self,
         to: &Arc<dyn Media>,
@@ -287,7 +288,8 @@ impl<'s> Backup<'s> {
         Ok((BackupReport { up_to, bytes: self.bytes, pages: pages.pages, total }, changed))
     }
 
-    /// Notes the backup, so that an incremental one can continue it. A store whose disk is full is backed up without.
+    /// Adds the backup to the store's list of backups, so that an incremental one can continue it. A failure, on a full disk for
+    /// example, does not fail the backup: it cannot be continued then.
     fn note(&self, control: &Control, heaps: u32) -> Result<()> {
         let identity = Identity::of(control, heaps)?;
         let _one_at_a_time = self.inner.backups.noting.lock();
@@ -295,8 +297,8 @@ impl<'s> Backup<'s> {
         Ok(())
     }
 
-    /// Counts bytes, waits if that was too fast, and refuses to go on when the backup or the store has ended, also while it
-    /// waits.
+    /// Counts bytes, and waits as the rate requires. Refuses to go on if the backup was ended or the store has stopped, also while
+    /// it waits.
     fn copied(&mut self, bytes: u64) -> io::Result<()> {
         self.bytes += bytes;
         (self.progress)(BackupProgress { bytes: self.bytes, of: self.of });
