@@ -3,9 +3,10 @@
 //! 1. No part of the log is recycled before it is archived.
 //! 2. The archiver thread extends the archive, and the indexer thread indexes it. Each checkpoint extends it, too, before it truncates
 //!    the log.
-//! 3. A failure is recorded, and does not stop the store. Until an attempt succeeds the log keeps what is not archived: a full log
+//! 3. A failure is recorded, and does not stop the store. Until an attempt succeeds, the log keeps all that is not archived: a full log
 //!    refuses transactions then, as on a full disk, and no transaction is rolled back for it.
-//! 4. A panic of the archive's medium is a failure, too. It may have interrupted an attempt anywhere, so this opening makes no other one.
+//! 4. A panic of the archive's medium is a failure, too. It may have interrupted an attempt anywhere, so this opening makes no further
+//!    attempt.
 //! 5. If there is an archiver thread, checkpoints leave the archive's disk to it, and wait for it no longer than
 //!    [`Options::archive_wait_max`](crate::Options). So a disk that hangs holds up no checkpoint and no transaction without limit.
 
@@ -35,18 +36,18 @@ const PERIOD_MIN: Duration = Duration::from_millis(1);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ArchiveStatus {
-    /// The archive has all records up to this LSN.
+    /// The LSN up to which the archive has all records.
     pub up_to: Lsn,
-    /// The failure of the last attempt to extend it, if it failed. Attempts go on, unless a call of the archive's medium has panicked.
+    /// The failure of the last attempt to extend it, if that failed. Attempts go on, unless a call of the archive's medium has panicked.
     pub failure: Option<String>,
-    /// The records up to this LSN are in the index by which damaged pages are rebuilt. The indexer thread indexes the others, or
+    /// The LSN up to which records are in the index by which damaged pages are rebuilt. The indexer thread indexes the others, or
     /// else the reader of a damaged page.
     pub indexed_up_to: Lsn,
     /// The failure of the indexer thread when it last extended that index, or checked the backup: damaged pages may not be
     /// rebuilt.
     pub rebuild_failure: Option<String>,
-    /// The time since when an attempt to extend it runs, or is awaited by a checkpoint; `None` if there is none. A time long ago means
-    /// that the disk of the archive does not answer.
+    /// The time since when an attempt to extend it runs, or a checkpoint waits for one; `None` if neither is the case. A time long ago
+    /// means that the disk of the archive does not answer.
     pub waits_since: Option<SystemTime>,
 }
 
@@ -59,18 +60,18 @@ impl ArchiveStatus {
 /// The point before which an archive forgets everything.
 #[derive(Clone, Copy, Debug)]
 pub enum ForgetBefore<'a> {
-    /// The log that restores of this backup, which is only read, and of younger ones need.
+    /// The first record that restores of this backup, and of younger ones, need. The backup is only read.
     Backup(&'a Arc<dyn Media>),
-    /// The record with this LSN. Backups that need older ones are not restored with the archive any more.
+    /// The record with this LSN. Backups that need older records are not restored with the archive any more.
     Lsn(Lsn),
-    /// The LSN of the last moment up to this time.
+    /// The record at which the last moment up to this time ends.
     Time(SystemTime),
 }
 
-/// Lets an archive forget what is before a backup or moment, and returns the first LSN that it keeps. No store has it open.
+/// Lets an archive that no store has open forget the log before a backup, an LSN or a moment. Returns the first LSN that it keeps.
 ///
 /// # Errors
-/// As those of [`Store::forget_archive`]; [`LogError::InUse`] if a store has it open.
+/// Those of [`Store::forget_archive`]; [`LogError::InUse`] if a store has it open.
 pub fn forget_archive(archive: &Arc<dyn Media>, before: ForgetBefore<'_>) -> Result<Lsn> {
     let point = point(archive, before)?;
     let mut archive = LogArchive::open_alone(archive)?;
@@ -106,20 +107,20 @@ pub(crate) struct Archive {
     lagged_at_checkpoint: AtomicBool,
 }
 
-/// The part of the state that others read while the archive is extended.
+/// The part of the state that other threads read while the archive is extended.
 #[derive(Debug)]
 struct Progress {
     status: ArchiveStatus,
     /// For each partition of the log, the offset from which on it is not archived.
     kept_from: Vec<LogOffset>,
-    /// The time of `status.waits_since`, for those that wait.
+    /// The time of `status.waits_since`, for the threads that wait.
     waits_since: Option<Instant>,
     is_running: bool,
     /// Whether a checkpoint has waited for the disk for too long since the last attempt has ended.
     is_overdue: bool,
     /// The number of attempts that have ended.
     ended: u64,
-    /// The message of a panic: this opening makes no other attempt.
+    /// The message of a panic: this opening makes no further attempt.
     panic: Option<String>,
     /// Whether a checkpoint has requested an attempt of the archiver.
     is_requested: bool,
@@ -131,7 +132,7 @@ enum ArchiverState {
     /// There is no archiver: each checkpoint extends the archive itself.
     Missing,
     Serves,
-    /// It is to end.
+    /// The archiver is to end.
     Ends,
 }
 
@@ -189,7 +190,7 @@ impl Archive {
         })
     }
 
-    /// Archives what has become durable since.
+    /// Archives all log that has become durable since the last extension.
     pub(crate) fn extend(&self, log: &Log, memory: &Memory) -> Result<Lsn> {
         self.extend_locked(&mut self.archive.lock(), log, memory)
     }
@@ -263,7 +264,7 @@ impl Archive {
                 archive.archived()
             };
             let rebuilt = self.rebuilder.rebuild(inner, &archived, page);
-            // It may have forgotten meanwhile what was to be read.
+            // The archive may have forgotten meanwhile the log that was to be read.
             let has_forgotten = || self.archive.lock().begins() != archived.first();
             if rebuilt.is_ok() || !has_forgotten() || planted!("forgetting_refuses_page") {
                 return rebuilt;
@@ -271,7 +272,7 @@ impl Archive {
         }
     }
 
-    /// Forgets what is not needed from a backup or moment on, and returns the first LSN that the archive keeps.
+    /// Forgets the log before a backup, an LSN or a moment, and returns the first LSN that the archive keeps.
     fn forget(&self, before: ForgetBefore<'_>) -> Result<Lsn> {
         let point = point(&self.archive_disk, before)?;
         let archive = &mut *self.archive.lock();
@@ -403,8 +404,8 @@ impl Store {
         self.inner.archive.as_ref().map(Archive::status)
     }
 
-    /// Archives all that is durable now, and returns the LSN up to which the archive has all records. The archiver thread does
-    /// the same each [`Options::archive_period`](Options), each checkpoint does, and [`Store::close`]; a drop does not.
+    /// Archives all log that is durable now, and returns the LSN up to which the archive has all records. The archiver thread does
+    /// the same in each [`Options::archive_period`](Options). So do each checkpoint and [`Store::close`]; a drop does not.
     ///
     /// # Errors
     /// [`Error::Misuse`] without an archive. Errors of its disk: the archive is as it was, and the store goes on.
@@ -412,14 +413,14 @@ impl Store {
         self.archive()?.extend(&self.inner.log, &self.inner.memory)
     }
 
-    /// Lets the archive forget what is before a backup or moment, and returns the first LSN that it keeps. Reads the archive before
-    /// that; transactions and extensions of the archive go on meanwhile.
+    /// Lets the archive forget the log before a backup, an LSN or a moment, and returns the first LSN that it keeps. It reads the archive
+    /// first; transactions and extensions of the archive go on meanwhile.
     ///
     /// # Errors
-    /// [`Error::Misuse`] without an archive. [`Error::Log`] with [`LogError::ArchiveBeginsLater`]: the archive does not reach the backup
-    /// any more; with [`LogError::NotArchived`]: it ends before the backup or the LSN; with [`LogError::Foreign`]: it is not of the
-    /// backup's history. [`Error::NoSuchMoment`]. Damage of archive or backup: nothing is forgotten. Errors of the disk: the archive has
-    /// its old beginning or the new one, and the next call tries again.
+    /// [`Error::Misuse`] without an archive. [`Error::Log`] with [`LogError::ArchiveBeginsLater`]: the archive does not reach back to the
+    /// backup any more; with [`LogError::NotArchived`]: it ends before the backup or the LSN; with [`LogError::Foreign`]: it is not of
+    /// the backup's history. [`Error::NoSuchMoment`]. Damage of archive or backup: nothing is forgotten. Errors of the disk: the archive
+    /// has its old beginning or the new one, and the next call tries again.
     pub fn forget_archive(&self, before: ForgetBefore<'_>) -> Result<Lsn> {
         self.archive()?.forget(before)
     }
@@ -431,8 +432,8 @@ impl Store {
     }
 }
 
-/// The thread that extends the archive, and the one that prepares the rebuilding of pages: a disk of a backup that hangs, and a
-/// long reading of the archive, hold up the second one alone. Drop ends the threads and waits for them.
+/// The archiver thread, which extends the archive, and the indexer thread, which prepares the rebuilding of pages. A backup whose disk
+/// hangs, and a long read of the archive, delay only the indexer. Drop ends the threads and waits for them.
 pub(crate) struct Archiver {
     inner: Arc<Inner>,
     threads: Vec<JoinHandle<()>>,
