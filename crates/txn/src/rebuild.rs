@@ -1,11 +1,11 @@
 //! Damaged pages, rebuilt from the archive and a backup while transactions run (Lemon §3.4; LLADD §3.3; E18.17).
 //!
 //! 1. A page is rebuilt from its newest record that formats it, or else from the backup, or else, if the archive has all records of
-//!    the store, from nothing.
-//! 2. All of its changes since are redone as recovery redoes them. They are in the archive, which is extended first.
-//! 3. A change that counts only if its transaction commits counts if the commit is in the archive (E19.5). One that its page lacked,
-//!    because it was not flushed yet, may be in the rebuilt page: the later flush finds it there.
-//! 4. Nothing but the archive, its index and the backup is read, under the latch of the page alone.
+//!    the store, from an empty page.
+//! 2. All later changes of the page are redone as recovery redoes them. They are in the archive, which is extended first.
+//! 3. A change that counts only if its transaction commits counts if the commit is in the archive (E19.5). A change that was not
+//!    flushed to the page yet may be in the rebuilt page: the later flush finds it there.
+//! 4. Only the archive, its index and the backup are read, under the latch of the page alone.
 
 use std::collections::BTreeSet;
 
@@ -25,13 +25,13 @@ use crate::trace::event;
 /// A key of a record in the index of the archive. The numbers are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
-    /// It changes the page.
+    /// The record changes the page.
     Page(PageId),
-    /// It formats the page: it changes the page whatever that was before.
+    /// The record formats the page, whatever it was before.
     Formats(PageId),
-    /// It decides which changes of the transaction count.
+    /// The record decides which changes of the transaction count.
     Transaction(TxnId),
-    /// It changes the page if its transaction commits.
+    /// The record changes the page if its transaction commits.
     CommittedOnly(PageId),
 }
 
@@ -90,7 +90,7 @@ fn foreign(found: &'static str) -> Error {
     LogError::Foreign {
         file: CONTROL_FILE.into(),
         found,
-        wanted: "a backup of this store, with an archive of all since",
+        wanted: "a backup of this store that the archive continues",
     }
     .into()
 }
@@ -120,8 +120,8 @@ impl Rebuilder {
         Ok(Rebuilder { to: Arc::clone(to), run_len, index: Mutex::new(None), backup, unreadable })
     }
 
-    /// Checks the backup, and indexes a piece of what was archived since. Returns the LSN up to which records are indexed, and whether
-    /// there is more.
+    /// Checks the backup, and indexes a piece of the archive. Returns the LSN up to which records are indexed, and whether there is more
+    /// to index.
     pub(crate) fn prepare(&self, inner: &Inner, archived: &ArchivedLog) -> Result<(Lsn, bool)> {
         let mut index = self.index.lock();
         let index = self.opened(&mut index, archived)?;
@@ -139,7 +139,7 @@ impl Rebuilder {
         }
     }
 
-    /// Calls `work` with the index of all that is archived. If the index is damaged, it is made again, once.
+    /// Calls `work` with the index of all archived records. If the index is damaged, it is made again, once.
     fn with_index<T>(
         &self,
         inner: &Inner,
@@ -156,7 +156,7 @@ impl Rebuilder {
         healed(index, archived, &mut attempt)
     }
 
-    /// Rebuilds a page, with all of its changes that are archived.
+    /// Rebuilds a page, with all of its archived changes.
     pub(crate) fn rebuild(&self, inner: &Inner, archived: &ArchivedLog, page: PageId) -> Result<PageBuf> {
         self.with_index(inner, archived, |index| {
             let history = History { inner, archived, index };
@@ -175,7 +175,7 @@ impl Rebuilder {
         }
     }
 
-    /// Returns a page as it was once, and the LSN from which on it may lack changes.
+    /// Returns an older image of a page, and the LSN from which on it may lack changes.
     fn image(&self, history: &History<'_>, page: PageId) -> Result<(PageBuf, Lsn)> {
         let first = if planted!("page_with_forgotten_change") { Lsn::ZERO } else { history.archived.first() };
         let formatted = |since| history.formatted(page, since).map(|lsn| lsn.map(|lsn| (PageBuf::new(page), lsn)));
@@ -219,15 +219,15 @@ struct History<'a> {
 }
 
 impl History<'_> {
-    /// Returns the positions in a layer of the records that have a key, and that the archive had. Others were forgotten, or archived
-    /// since.
+    /// Returns the positions in a layer of the records with a key, without those that this state of the archive does not have: they were
+    /// forgotten, or were archived later.
     fn positions(&self, layer: usize, key: Key) -> Result<Vec<Position>> {
         let mut positions = self.index.positions(layer, key.number())?;
         positions.retain(|&at| self.archived.has(at));
         Ok(positions)
     }
 
-    /// Passes the archived records with a key that are not before an LSN to `visit`, in the order of LSNs.
+    /// Passes the archived records with a key, from an LSN on, to `visit`, in the order of LSNs.
     fn visit(&self, key: Key, since: Lsn, mut visit: impl FnMut(Record) -> Result<()>) -> Result<()> {
         let mut layers = 0..self.index.layers();
         let oldest = layers.find(|&layer| self.index.after(layer) < since).unwrap_or(self.index.layers() - 1);
@@ -294,7 +294,7 @@ impl History<'_> {
         })
     }
 
-    /// Finds which changes of a page do not count, of those that count only if their transaction commits.
+    /// Finds the changes of a page that do not count, because their transactions have not committed.
     fn uncounted(&self, page: PageId, since: Lsn) -> Result<Uncounted> {
         let (mut transactions, mut records) = (BTreeSet::new(), Vec::new());
         self.visit(Key::CommittedOnly(page), since, |record| {
