@@ -64,7 +64,7 @@ pub enum ForgetBefore<'a> {
     Backup(&'a Arc<dyn Media>),
     /// The record with this LSN. Backups that need older records are not restored with the archive any more.
     Lsn(Lsn),
-    /// The record at which the last moment up to this time ends.
+    /// The last record of the last moment up to this time.
     Time(SystemTime),
 }
 

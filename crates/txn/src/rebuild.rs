@@ -87,12 +87,8 @@ impl Backup {
 }
 
 fn foreign(found: &'static str) -> Error {
-    LogError::Foreign {
-        file: CONTROL_FILE.into(),
-        found,
-        wanted: "a backup of this store that the archive continues",
-    }
-    .into()
+    LogError::Foreign { file: CONTROL_FILE.into(), found, wanted: "a backup of this store that the archive continues" }
+        .into()
 }
 
 impl Rebuilder {
