@@ -1,19 +1,19 @@
-//! The units of a file that a copy of changes has.
+//! The units of a file, pages or chunks for example, in an incremental copy.
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The units of a file, pages or chunks for example, of which a copy has only those that changed since an earlier copy.
+/// The units of a file of which a copy has only those that changed since an earlier copy.
 ///
-/// A unit that is neither here nor in the earlier copy is zero.
+/// A unit that is neither in this copy nor as in the earlier one is zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CopiedUnits {
     /// The length of each unit, in bytes.
     pub unit_len: u64,
-    /// One bit for each unit, the lowest of each byte first: the copy has it.
+    /// One bit for each unit, the lowest of each byte first. It is set if the copy has the unit.
     pub here: Vec<u8>,
-    /// One bit for each unit: it is as in the earlier copy.
+    /// One bit for each unit. It is set if the unit is as in the earlier copy.
     pub older: Vec<u8>,
-    /// The checksum of each unit that the copy has, in their order.
+    /// The checksums of the units that the copy has, in their order.
     pub checksums: Vec<u64>,
 }
 
@@ -23,7 +23,7 @@ impl CopiedUnits {
         CopiedUnits { unit_len, ..CopiedUnits::default() }
     }
 
-    /// Adds a unit behind those before it, with its bytes.
+    /// Adds a unit that the copy has. Units are added in ascending order.
     pub fn push_here(&mut self, unit: u64, bytes: &[u8]) {
         set(&mut self.here, unit);
         self.checksums.push(CopiedUnits::checksum(bytes));
