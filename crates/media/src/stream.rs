@@ -1,7 +1,8 @@
-//! Streams of files: what a copy writes to a medium, piece by piece, in one sequence of bytes (drawn in docs/formats/stream.md).
+//! Streams of files: all that a copy writes to a medium, piece by piece, in one sequence of bytes (drawn in docs/formats/stream.md).
 //!
-//! 1. Each piece has a checksum, also of its place in the stream, and the last one counts all: a torn or changed stream is refused.
-//! 2. A file that is named as one of the last is written when the end of the stream has been read, but for the first write of the stream.
+//! 1. The checksum of each piece covers its place in the stream, too, and the last piece counts all: a torn or changed stream is refused.
+//! 2. Files that the reader names as the last ones are written when the end of the stream has been read, except the first piece of the
+//!    stream.
 //! 3. Memory is bounded by the length of a piece and by the small files, which the writer keeps.
 
 use std::collections::{BTreeSet, HashMap};
@@ -29,7 +30,7 @@ mod kind {
     pub(super) const END: u8 = 4;
 }
 
-/// A medium that is only written, to a stream.
+/// A medium whose writes go to a stream.
 pub struct StreamMedia {
     state: Mutex<State>,
 }
@@ -37,8 +38,9 @@ pub struct StreamMedia {
 struct State {
     to: Box<dyn Write + Send>,
     files: Vec<Known>,
-    /// The number of pieces, and of bytes of files.
+    /// The number of pieces that were written.
     pieces: u64,
+    /// The number of bytes of files in them.
     bytes: u64,
 }
 
@@ -78,7 +80,7 @@ impl StreamMedia {
     /// Ends the stream, and returns the number of bytes of files in it.
     ///
     /// # Errors
-    /// Those of its writer.
+    /// Those of the writer.
     pub fn finish(&self) -> io::Result<u64> {
         let mut state = self.state.lock();
         let (pieces, bytes) = (state.pieces, state.bytes);
@@ -226,11 +228,12 @@ impl Media for StreamMedia {
     }
 }
 
-/// Writes the files of a stream to an empty medium, durably, and returns the number of their bytes. The files `last`
-/// are written when all others are durable and the end of the stream was read, but for its first piece.
+/// Writes the files of a stream to an empty medium, durably, and returns the number of their bytes. The files `last` are
+/// written when the end of the stream was read and all other files are durable, except the first piece of the stream.
 ///
 /// # Errors
-/// [`io::ErrorKind::InvalidData`]: the stream is torn, changed, or none; errors of both. Then the medium has a part of the files.
+/// [`io::ErrorKind::InvalidData`]: the stream is torn or changed, or is not such a stream; errors of the stream and of the medium. The
+/// medium then has a part of the files.
 pub fn read_stream(from: &mut dyn Read, to: &dyn Media, last: &[&str]) -> io::Result<u64> {
     let mut reader = Reader { from, at: 0, pieces: 0, bytes: 0 };
     reader.begin()?;
@@ -289,7 +292,9 @@ impl Reader<'_> {
 
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<()> {
         self.from.read_exact(bytes).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => self.refused("it ends before its last piece: it is torn"),
+            io::ErrorKind::UnexpectedEof => {
+                self.refused("it ends before its last piece: it is torn; copy it again, or make another backup")
+            }
             _ => error,
         })
     }
@@ -298,19 +303,21 @@ impl Reader<'_> {
         let mut header = [0; HEADER_LEN];
         self.read(&mut header)?;
         if header[..8] != MAGIC {
-            return Err(self.refused("this is no backup stream"));
+            return Err(self.refused("this is not a backup stream"));
         }
         if header[8..12] != VERSION.to_le_bytes() {
-            return Err(self.refused("it has another format version than 1; use a newer program"));
+            return Err(self.refused("its format version is not 1; use a newer program"));
         }
         if header[32..] != xxh3_64(&header[..32]).to_le_bytes() {
-            return Err(self.refused("the checksum of its header does not hold"));
+            return Err(
+                self.refused("the checksum of its header does not match; copy it again, or make another backup")
+            );
         }
         self.at = HEADER_LEN as u64;
         Ok(())
     }
 
-    /// Reads a piece; `None`: the last one.
+    /// Reads a piece; `None` at the last one.
     fn next(&mut self) -> io::Result<Option<Piece>> {
         let mut header = [0; PIECE_HEADER_LEN];
         self.read(&mut header)?;
@@ -325,11 +332,11 @@ impl Reader<'_> {
         self.read(&mut name)?;
         self.read(&mut bytes)?;
         if checksum(self.pieces, &header, &name, &bytes) != eight(24) {
-            return Err(self.refused("the checksum of a piece does not hold"));
+            return Err(self.refused("the checksum of a piece does not match; copy it again, or make another backup"));
         }
         if kind == kind::END {
             let is_whole = (offset, len) == (self.pieces, self.bytes);
-            return if is_whole { Ok(None) } else { Err(self.refused("its last piece counts other pieces")) };
+            return if is_whole { Ok(None) } else { Err(self.refused("its last piece counts other pieces or bytes")) };
         }
         let name = String::from_utf8(name).map_err(|_| self.refused("the name of a file is invalid"))?;
         self.pieces += 1;
