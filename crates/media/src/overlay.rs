@@ -1,7 +1,7 @@
-//! A medium that can be written without being changed.
+//! A medium whose writes go to a scratch medium, so that its files stay as they are.
 //!
-//! A store is read as recovery leaves it, and its files stay as they are: its writes go elsewhere. [`Overlay`] reads a block from
-//! a scratch medium if it was written there, else from the medium below, which it opens for reading only.
+//! Tools read a store as recovery leaves it, and change none of its files. [`Overlay`] reads a block from the scratch medium if it
+//! was written there, else from the medium below, which it opens only for reading.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -12,19 +12,19 @@ use crate::{BLOCK_LEN, Durability, FileId, LockGuard, Media, OpenMode, read_exac
 
 const BLOCK: u64 = BLOCK_LEN as u64;
 
-/// A file that both media may have.
+/// A file of the overlay, of which both media may have blocks.
 #[derive(Debug)]
 struct Layers {
-    /// The file below, and how many of its bytes still show.
+    /// The file below, and the number of its bytes that are still visible.
     below: Option<(FileId, u64)>,
     /// The blocks that are read from the scratch medium.
     written: BTreeSet<u64>,
 }
 
-/// A medium whose changes go to another one. Nothing of it outlives the process: a sync has no effect.
+/// A medium whose changes go to a scratch medium. None of them outlive the process: a sync has no effect.
 ///
-/// A file is known by its id on the scratch medium, where it always has its full length; blocks that were
-/// never written are holes there.
+/// A file has its id on the scratch medium, where it always has its full length. Blocks that were never written are holes
+/// there.
 #[derive(Debug)]
 pub struct Overlay {
     below: Arc<dyn Media>,
@@ -42,12 +42,12 @@ struct Files {
 }
 
 impl Overlay {
-    /// Shows `below`, and keeps what is written in `scratch`, which must be empty.
+    /// Creates an overlay of `below` whose changes go to `scratch`, which is empty.
     pub fn new(below: Arc<dyn Media>, scratch: Arc<dyn Media>) -> Overlay {
         Overlay { below, scratch, files: Mutex::default() }
     }
 
-    /// Removes all files of the medium's own directory and of `directories` but these, which are not listed until
+    /// Removes all files but `names` from the root directory and from `directories`. The files `names` are not listed until
     /// [`list_all`](Overlay::list_all).
     ///
     /// # Errors
@@ -65,12 +65,12 @@ impl Overlay {
         Ok(())
     }
 
-    /// Lists all files again.
+    /// Ends [`keep_unlisted`](Overlay::keep_unlisted): all files are listed again.
     pub fn list_all(&self) {
         self.files.lock().unlisted.clear();
     }
 
-    /// Opens the file below and its scratch twin, as long as the file below.
+    /// Opens the file below, and creates a file of the same length on the scratch medium.
     fn open_both(&self, files: &mut Files, name: &str) -> io::Result<FileId> {
         let below = self.below.open(name, OpenMode::Read)?;
         let length = self.below.len(below)?;
@@ -80,7 +80,7 @@ impl Overlay {
         Ok(file)
     }
 
-    /// Copies what shows of a block to the scratch medium, so that a part of it can be changed there.
+    /// Copies the visible bytes of a block to the scratch medium, so that a part of the block can be changed there.
     fn bring_up(&self, layers: &mut Layers, file: FileId, block: u64) -> io::Result<()> {
         if layers.written.contains(&block) {
             return Ok(());
@@ -106,7 +106,7 @@ impl Files {
         self.by_id.insert(file, layers);
     }
 
-    /// Whether the file was removed or created here, so that its namesake below is another file.
+    /// Whether the file was removed or created in the overlay, so that a file of this name below is another one.
     fn is_above_only(&self, name: &str) -> bool {
         let known = self.by_name.get(name).and_then(|file| self.by_id.get(file));
         known.map_or_else(|| self.removed.contains(name), |layers| layers.below.is_none())
@@ -117,7 +117,7 @@ impl Files {
     }
 }
 
-/// The blocks that the bytes from `offset` on touch.
+/// Returns the blocks that have the bytes from `offset` on.
 fn blocks(offset: u64, length: u64) -> std::ops::Range<u64> {
     offset / BLOCK..(offset + length).div_ceil(BLOCK)
 }
