@@ -331,7 +331,7 @@ fn written(slot: &[u8]) -> Result<&[u8], SlotFault> {
         return Err(SlotFault::Bad(at::USED, "the length is invalid"));
     }
     if crc32c::crc32c(&slot[at::VERSION..used]) != get_u32(slot, at::CRC) {
-        return Err(SlotFault::Bad(at::CRC, "the checksum does not hold"));
+        return Err(SlotFault::Bad(at::CRC, "the checksum does not match"));
     }
     let version = get_u32(slot, at::VERSION);
     if !(CONTROL_FORMAT_OLDEST..=CONTROL_FORMAT_VERSION).contains(&version) {

@@ -69,7 +69,7 @@ impl ChunkHeader {
             return Err((at::MAGIC, "this is not the header of a chunk"));
         }
         if crc32c::crc32c(&block[at::VERSION..at::END]) != four(at::CRC) {
-            return Err((at::CRC, "the checksum of a chunk's header does not hold"));
+            return Err((at::CRC, "the checksum of a chunk's header does not match"));
         }
         if four(at::VERSION) != VERSION {
             return Err((at::VERSION, "the chunk was written by another version of Cedrat"));
@@ -158,7 +158,7 @@ impl ChunkFile<'_> {
             return Err(damaged(0, "another chunk was written to this place"));
         }
         if crc32c::crc32c(data) != header.data_crc {
-            return Err(damaged(BLOCK_LEN as u64, "the checksum of a chunk does not hold"));
+            return Err(damaged(BLOCK_LEN as u64, "the checksum of a chunk does not match"));
         }
         Ok(Some(header))
     }

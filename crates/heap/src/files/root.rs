@@ -232,7 +232,7 @@ fn decode(slot: &[u8], store: &StoreId) -> Result<(u64, Root), Fault> {
         return Err(Fault::Bad(at::USED, "the length is invalid"));
     }
     if crc32c::crc32c(&slot[at::VERSION..used]) != number(at::CRC) {
-        return Err(Fault::Bad(at::CRC, "the checksum does not hold"));
+        return Err(Fault::Bad(at::CRC, "the checksum does not match"));
     }
     if number(at::VERSION) != VERSION {
         return Err(Fault::Bad(at::VERSION, "it was written by another version of Cedrat"));
