@@ -1,12 +1,12 @@
-//! Archives: copies of a log that are extended while it is in use, and keep what the log does not need any more (Lemon §3.4).
+//! Archives: copies of a log that are extended while it is in use, and keep the records that it has recycled (Lemon §3.4).
 //!
 //! 1. An archive has the files of a log. [`FoundArchive::look`] reads it up to the end that its control file names.
 //! 2. The log recycles no segment with a block that the archive lacks, if its owner passes [`LogArchive::kept_from`] to
 //!    [`Log::truncate_before`].
 //! 3. Only durable blocks are archived. Their promises are lowered as in a [copy](crate::LogCopy): none names a record that
 //!    was not durable in the archive before.
-//! 4. The control file of the archive is written when the blocks that it names are durable. A crash before leaves the archive as
-//!    it was.
+//! 4. The control file of the archive is written when the blocks that it names are durable. A crash before that leaves the archive
+//!    as it was.
 //! 5. A log continues where its last opening has ended, and keeps all blocks that were durable then. A log that lacks the newest
 //!    archived blocks, or has others in their place, was restored from an older copy: its history is another one, and needs another
 //!    archive.
@@ -37,7 +37,7 @@ use crate::scan;
 use crate::segment::{LOG_DIRECTORY, Slot, file_name};
 use crate::{LogError, LogOffset, Lsn, PartitionId, Position, RecordRef};
 
-/// An archive of a log, open for more.
+/// An open archive of a log, which can be extended.
 #[derive(Debug)]
 pub struct LogArchive {
     pub(crate) to: Arc<dyn Media>,
@@ -46,14 +46,14 @@ pub struct LogArchive {
     pub(crate) moments: Moments,
     /// By partition and sequence number.
     pub(crate) segments: BTreeMap<(PartitionId, u64), Arc<Slot>>,
-    /// The numbers of segment files that are forgotten, and may not be removed yet.
+    /// The numbers of forgotten segment files, which may not have been removed yet.
     pub(crate) forgotten: BTreeSet<u32>,
     /// The number of the next segment file.
     next: u32,
     _lock: (DirectoryLock, Option<LockGuard>),
 }
 
-/// An archive as it was when it was read.
+/// The state of an archive when it was read.
 #[derive(Debug)]
 pub struct FoundArchive {
     pub(crate) found: Found,
@@ -61,12 +61,12 @@ pub struct FoundArchive {
 }
 
 impl LogArchive {
-    /// Opens the archive of a log, or begins it in an empty directory: then it has all records that the log keeps now.
+    /// Opens the archive of a log, or begins it in an empty directory: it then begins with the first record that the log keeps now.
     ///
     /// # Errors
-    /// [`LogError::Foreign`]: it is of another store, or this log was restored and lacks what the archive has.
+    /// [`LogError::Foreign`]: it is of another store, or this log was restored and lacks records that the archive has.
     /// [`LogError::ArchiveGap`]: the log has recycled records that the archive lacks. [`LogError::AlreadyThere`]: the
-    /// directory has files, and no archive. [`LogError::InUse`], [`LogError::Damaged`], [`LogError::Io`].
+    /// directory has files that are not an archive. [`LogError::InUse`], [`LogError::Damaged`], [`LogError::Io`].
     pub fn open(to: &Arc<dyn Media>, log: &Log) -> Result<LogArchive, LogError> {
         let now = log.control();
         let lock = lock(&**to)?;
@@ -108,7 +108,7 @@ impl LogArchive {
         Ok(LogArchive::opened(to, file, control, lock)?.0)
     }
 
-    /// Returns an archive with this control file, and a reader of it.
+    /// Opens the archive with this control file. Returns it, and a reader of it.
     fn opened(
         to: &Arc<dyn Media>,
         file: ControlFile,
@@ -132,7 +132,7 @@ impl LogArchive {
         let next = forgotten.last().map_or(next, |number| next.max(number + 1));
         let mut archive =
             LogArchive { to: Arc::clone(to), file, control, moments, segments, forgotten, next, _lock: (lock, None) };
-        // Forgotten files that are left do no harm.
+        // Forgotten files that are left have no effect.
         let _ = archive.remove_forgotten();
         Ok((archive, reader))
     }
@@ -182,7 +182,7 @@ impl LogArchive {
         Ok(LogArchive { to: Arc::clone(to), file, control, moments, segments, forgotten, next, _lock })
     }
 
-    /// Returns the offsets, one for each partition, from which on the archive lacks the log.
+    /// Returns the offset of each partition from which on the archive lacks the log.
     pub fn kept_from(&self) -> Vec<LogOffset> {
         self.control.partitions.iter().map(|known| known.durable_below).collect()
     }
@@ -192,7 +192,7 @@ impl LogArchive {
         self.control.promise
     }
 
-    /// Returns the archive as it is now, for reading, also while it is extended.
+    /// Returns the present state of the archive for reading, also while it is extended.
     pub fn archived(&self) -> ArchivedLog {
         let mut in_use: Vec<_> = self.control.partitions.iter().map(|_| BTreeMap::new()).collect();
         for (&(partition, sequence), slot) in &self.segments {
@@ -203,8 +203,9 @@ impl LogArchive {
         ArchivedLog { reader, control: self.control.clone() }
     }
 
-    /// Archives what has become durable since, and returns the LSN up to which the archive has all records now. `describe` returns
-    /// what a restore of the store needs besides the log ([`FoundArchive::descriptions`]); it is called after that LSN is known.
+    /// Archives all that has become durable since the last extension, and returns the LSN up to which the archive has all records now.
+    /// `describe` returns the data that a restore of the store needs besides the log ([`FoundArchive::descriptions`]). It is called after
+    /// that LSN is known.
     ///
     /// # Errors
     /// [`LogError::Damaged`] names a block of the log. [`LogError::Io`], of the log or of the archive: the archive is as it was, and
@@ -305,7 +306,7 @@ impl LogArchive {
     }
 }
 
-/// The records of an archive that is open, as they were at one moment.
+/// The records that an open archive had at one point in time.
 #[derive(Debug)]
 pub struct ArchivedLog {
     reader: Arc<Reader>,
@@ -339,7 +340,7 @@ impl ArchivedLog {
         RecordsAt::new(&self.reader, positions)
     }
 
-    /// Whether it has a position; it may have forgotten it, or have been extended to it since.
+    /// Whether it has a position. If not, the archive has forgotten it, or was extended to it later.
     pub fn has(&self, position: Position) -> bool {
         let known = self.control.partitions.get(position.partition.index());
         known.is_some_and(|known| (known.scan_from..known.durable_below).contains(&position.offset))
@@ -353,13 +354,14 @@ impl ArchivedLog {
         self.control.partitions.len()
     }
 
-    /// Returns the part of it before its first record.
+    /// Returns the empty part before its first record, of which nothing is indexed.
     pub(crate) fn nothing_indexed(&self) -> Indexed {
         let offsets = self.control.partitions.iter().map(|known| known.scan_from).collect();
         Indexed { up_to: self.first().previous(), offsets }
     }
 
-    /// Returns an LSN up to which each partition has about `len` bytes from an offset on; if it has less, that of all records.
+    /// Returns an LSN up to which each partition has about `len` bytes from its offset on. If no partition has so much, it is that of the
+    /// last record.
     pub(crate) fn lsn_after(&self, offsets: &[LogOffset], len: u64) -> Result<Lsn, LogError> {
         let mut up_to = self.up_to();
         for (index, &offset) in offsets.iter().enumerate() {
@@ -376,8 +378,8 @@ impl ArchivedLog {
         Ok(up_to)
     }
 
-    /// Passes the records of a partition that count, and have an LSN of a range, to `visit`, from a block on. Returns the offset of the
-    /// first block with a later record, or of the end.
+    /// Passes the records of a partition that count and have an LSN in a range to `visit`, from a block on. Returns the offset of the first
+    /// block with a later record, or the end.
     pub(crate) fn visit(
         &self,
         partition: PartitionId,
@@ -401,7 +403,7 @@ impl FoundArchive {
         loop {
             let looked = FoundArchive::look_once(at);
             let now = if looked.is_err() { begin()? } else { before };
-            // It may have forgotten meanwhile what was to be read.
+            // The archive may have forgotten meanwhile the log that was to be read.
             if now == before {
                 return looked;
             }
@@ -431,7 +433,7 @@ impl FoundArchive {
         (self.found.control().checkpoint.scan_lsn, self.found.end_lsn().previous())
     }
 
-    /// Returns the last moment that was not after a time.
+    /// Returns the last moment up to a time.
     pub fn moment_at(&self, time: SystemTime) -> Option<&Moment> {
         self.moments.iter().rfind(|moment| moment.time() <= time)
     }
@@ -441,13 +443,13 @@ impl FoundArchive {
         self.moments.iter().any(|moment| range.contains(&moment.up_to))
     }
 
-    /// Returns the description of the moment with this LSN. Without one, those that were archived next before it and next after it.
+    /// Returns the description of the moment with this LSN. If no moment has it, returns those of the next moments before and after it.
     pub fn descriptions(&self, lsn: Lsn) -> Vec<&[u8]> {
         descriptions_around(&self.moments, lsn)
     }
 }
 
-/// Returns the end of an archive's moments. An archive has no transactions to number, and its control file this in their place.
+/// Returns the end of an archive's moments. The control file of an archive has it in place of the next transaction number.
 fn moments_end(control: &Control) -> u64 {
     control.checkpoint.next_txn
 }
@@ -455,7 +457,7 @@ fn moments_end(control: &Control) -> u64 {
 /// Whether a log may have written the blocks of an archive, by their epochs and offsets.
 fn may_follow(archived: &Control, epochs: &Epochs, log: &Log) -> bool {
     let mut reached = archived.epochs.clone();
-    // The archive may name a later opening of which it has nothing. Another one may have come in its place.
+    // The archive may name a later opening of which it has no records. Another opening may have taken its place.
     reached.forget_unreached(&archived.partitions, archived.promise);
     let (Some(newest), Some(known)) = (epochs.newest(), reached.newest()) else { return false };
     let is_same_opening = newest.number == known.number && newest.begins == known.begins;
@@ -466,7 +468,7 @@ fn may_follow(archived: &Control, epochs: &Epochs, log: &Log) -> bool {
     (is_same_opening || is_later_opening) && has_all
 }
 
-/// Whether the newest archived blocks are those of the log, as far as it has them.
+/// Whether the newest archived blocks are those of the log, as far as the log keeps them.
 fn has_same_blocks(archive: &Reader, control: &Control, log: &Log) -> Result<bool, LogError> {
     let reader = &log.shared().reader;
     let geometry = reader.geometry;
@@ -480,8 +482,8 @@ fn has_same_blocks(archive: &Reader, control: &Control, log: &Log) -> Result<boo
     Ok(true)
 }
 
-/// Returns the epochs of an archive, and those that the log has now, in their place. As many of the others are joined as
-/// the control file needs.
+/// Returns the epochs of an archive, with those of the log in place of its own of the same time. As many of the older ones are joined
+/// as the control file needs.
 fn merge_epochs(archived: &Control, now: &Epochs) -> Result<Epochs, LogError> {
     let Some(oldest) = now.iter().next() else { return Ok(archived.epochs.clone()) };
     // A log that was restored to the end of the archive lacks later openings that the archive names, and has nothing of.
