@@ -1,4 +1,4 @@
-//! Reading records by position: single ones, those of a list, and one transaction's, newest first.
+//! Reads of records by position: single records, those of a list, and those of one transaction, newest first.
 
 use cedrat_media::AlignedBuf;
 use cedrat_sync::Arc;
@@ -15,12 +15,12 @@ use crate::{LogError, LogOffset, PartitionId, Position};
 const WINDOW_LEN_MIN: u64 = 8 << 10;
 const WINDOW_LEN_MAX: u64 = 256 << 10;
 
-/// The number of bytes between two records of a list up to which both are read at once: as many cost less than another read.
+/// The maximum number of bytes between two records of a list that are read at once: to read these costs less than another read.
 const GAP_MAX: u64 = 16 << 10;
 
-/// One transaction's records in one partition, newest first (Lemon §3.4: rollback).
+/// The records of one transaction in one partition, newest first (Lemon §3.4: rollback).
 ///
-/// Reads through a window, so that a long transaction needs one read for many records.
+/// They are read through a window, so that a long transaction needs one read for many records.
 #[derive(Debug)]
 pub struct Backwards {
     records: Records,
@@ -31,7 +31,7 @@ pub struct Backwards {
 
 /// The records of a list of positions, in its order.
 ///
-/// Records that are near to each other are read at once.
+/// Records near each other are read at once.
 #[derive(Debug)]
 pub struct RecordsAt<'p> {
     records: Records,
@@ -83,8 +83,8 @@ impl Backwards {
         Backwards { records, partition: from.partition, next: Some(from.offset), window_len: WINDOW_LEN_MIN }
     }
 
-    /// Returns the record at the current position and moves on to the transaction's previous one; `None` after its
-    /// first.
+    /// Returns the record at the current position, and moves to the previous record of the transaction; `None` after
+    /// its first one.
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ impl Backwards {
         self.next
     }
 
-    /// Reads just the record at `position`.
+    /// Reads only the record at the current position.
     pub(crate) fn read_one(mut self) -> Result<Record, LogError> {
         match self.next()? {
             Some(record) => Ok(record.to_record()),
@@ -132,7 +132,8 @@ impl<'p> RecordsAt<'p> {
     /// Returns the next record; `None` after the last position.
     ///
     /// # Errors
-    /// [`LogError::Damaged`]: none begins there. [`LogError::Truncated`]: the log does not have it. [`LogError::Io`].
+    /// [`LogError::Damaged`]: no record begins at the position. [`LogError::Truncated`]: the log does not have the position.
+    /// [`LogError::Io`].
     #[allow(clippy::should_implement_trait)] // it lends
     pub fn next(&mut self) -> Result<Option<RecordRef<'_>>, LogError> {
         let Some((&position, following)) = self.positions.split_first() else {
@@ -144,7 +145,7 @@ impl<'p> RecordsAt<'p> {
     }
 }
 
-/// Returns an offset behind the beginnings of the records that follow a position without a long gap.
+/// Returns an offset behind the first bytes of the last record that follows a position without a long gap.
 fn end_of_near(position: Position, following: &[Position]) -> u64 {
     let begin = position.offset.get();
     let mut last = begin;
@@ -164,7 +165,8 @@ impl Records {
         Records { reader: Arc::clone(reader), shared, window }
     }
 
-    /// Reads the record at a position. If it is not in the window, `range` chooses the bytes to read, given those that are needed.
+    /// Reads the record at a position. If it is not in the window, `range` extends the range of the bytes that are needed to that of the
+    /// bytes to read.
     fn read(
         &mut self,
         position: Position,
