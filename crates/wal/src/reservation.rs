@@ -1,4 +1,4 @@
-//! Reservations of log space, and how records and the rests of blocks are paid from them.
+//! Reservations of log space, from which records and the padding of blocks are paid.
 
 use cedrat_sync::atomic::Ordering;
 use cedrat_sync::{Arc, planted};
@@ -40,10 +40,10 @@ pub struct Reservation {
     space: Arc<Space>,
     forward: u64,
     undo: u64,
-    /// For the rests of blocks: [`PADDING`], and the padding reserved with undo.
+    /// For the padding of blocks: [`PADDING`], and the padding reserved with undo.
     padding: u64,
     undo_padding: u64,
-    /// Padding for which no space was left: it makes `forward` smaller for all but the record that ends the transaction.
+    /// Padding for which no space was left. It makes `forward` smaller for all records but the one that ends the transaction.
     padding_owed: u64,
     /// Taken from the account and not assigned yet.
     spare: u64,
@@ -141,11 +141,11 @@ impl Reservation {
         }
     }
 
-    /// Pays for the rests of blocks: from the padding reserved for them, then from new space. If there is none, they take
-    /// space that is never reserved (E16.2). Forward work owes that from its next records, but not from the one that ends
+    /// Pays for the padding of blocks: from the padding reserved for them, then from new space. If there is none, the padding takes
+    /// space that is never reserved (E16.2). Forward work pays that back from its next records, but not from the one that ends
     /// the transaction, which is appended without another request (E16.7b).
     ///
-    /// A rollback takes new space first: while there is some, others can force the log, and its own padding is for its
+    /// A rollback takes new space first: while there is some, other threads can force the log, and its own padding is for its
     /// own forces.
     #[cold]
     fn pay_padding(&mut self, padding: u64) {
@@ -165,18 +165,18 @@ impl Reservation {
         self.used += padding - due;
     }
 
-    /// Returns the padding that was spent, and that is owed.
+    /// Returns the sum of the padding that was spent and the padding that is owed.
     #[inline]
     fn padding_missing(&self) -> u64 {
         PADDING - self.padding + self.padding_owed
     }
 
-    /// Takes new space for padding. Returns the bytes for which there is none.
+    /// Takes new space for padding. Returns the number of bytes for which there is none.
     fn take_padding(&self, due: u64) -> u64 {
         if due > 0 && self.space.try_take(due) { 0 } else { due }
     }
 
-    /// Pays for bytes that were not requested: from bytes taken ahead; the rest is counted. Returns the number of
+    /// Pays for bytes that were not requested, from bytes taken ahead, and counts the rest as overdrawn. Returns the number of
     /// bytes paid.
     #[cold]
     fn overdraw(&mut self, due: u64) -> u64 {
@@ -190,7 +190,7 @@ impl Reservation {
         self.space.give_back(std::mem::take(&mut self.used));
     }
 
-    /// Returns the unused part as numbers, for [`Log::adopt_reservation`](crate::Log::adopt_reservation).
+    /// Returns the unused part, for [`Log::adopt_reservation`](crate::Log::adopt_reservation).
     #[inline]
     pub fn outstanding(&self) -> Outstanding {
         let left = self.forward + self.undo + self.spare;
@@ -223,8 +223,8 @@ impl Reservation {
         self.spending = spending;
     }
 
-    /// Returns the bytes left for forward records. Fewer than were reserved if other threads have forced the log
-    /// meanwhile, for that closes blocks that are not full.
+    /// Returns the number of bytes left for forward records. They are fewer than were reserved if other threads have forced the log
+    /// meanwhile, because a force closes blocks that are not full.
     pub fn forward(&self) -> ByteLen {
         match self.unlimited {
             true => ByteLen(self.forward),
@@ -232,12 +232,12 @@ impl Reservation {
         }
     }
 
-    /// Returns the bytes left for undo.
+    /// Returns the number of bytes left for undo.
     pub fn undo(&self) -> ByteLen {
         ByteLen(self.undo)
     }
 
-    /// Returns the log bytes that its records have taken, forward and undo.
+    /// Returns the number of log bytes that its records have taken, forward and undo.
     pub fn paid(&self) -> ByteLen {
         ByteLen(self.paid)
     }
@@ -248,14 +248,14 @@ impl Reservation {
     }
 }
 
-/// The rest of a reservation as numbers, for a transfer when its owner cannot use it any more.
+/// The unused part of a reservation, for a transfer when its owner cannot use it any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outstanding {
-    /// Bytes for records that were not appended yet.
+    /// The number of bytes for records that were not appended yet.
     pub left: u64,
-    /// Bytes for the rests of blocks.
+    /// The number of bytes for the padding of blocks.
     pub padding: u64,
-    /// Bytes that were used and still count as reserved.
+    /// The number of bytes that were used and still count as reserved.
     pub used: u64,
 }
 
@@ -328,7 +328,7 @@ impl Log {
         Reservation::empty(&self.shared().space, true)
     }
 
-    /// Whether so many bytes of undo have space, whatever the run before has reserved for the forces between them.
+    /// Whether the log has space for this number of bytes of undo and their padding, whatever the previous run has reserved.
     pub fn has_room_for_undo(&self, undo: ByteLen) -> bool {
         let space = &self.shared().space;
         undo.0.saturating_add(space.undo_padding(undo.0)) <= self.space().free.0
