@@ -123,7 +123,7 @@ pub(crate) struct BankRun {
     #[arg(long, value_name = "N")]
     pub(crate) transfers: Option<u64>,
 
-    /// Whether a commit returns when it is stable, or at once with a token that is waited for elsewhere
+    /// Whether a commit returns when it is stable, or at once with a ticket for which another thread waits
     #[arg(long, value_enum, value_name = "MODE", default_value_t = CommitMode::Sync)]
     pub(crate) commit: CommitMode,
 
@@ -141,7 +141,7 @@ pub(crate) struct BankRun {
 pub(crate) enum CommitMode {
     /// When its record is stable.
     Sync,
-    /// At once, with a token.
+    /// At once, with a ticket.
     Async,
 }
 
