@@ -227,9 +227,10 @@ pub fn restore(
     cedrat_txn::restore(&disk(backup.as_ref()), archive.map(disk).as_ref(), &disk(to.as_ref()), target)
 }
 
-/// Opens a store as it was at a moment, to be read, from a backup and an archive, which are only read: [`cedrat_txn::open_as_of`].
-/// Returns it, and the LSN as of which it is. What the view needs beside them is written to `scratch`, a directory that is empty or is
-/// created; delete it when the view is closed. The store itself may be open, in this process or another one.
+/// Opens a read-only view of a store, as it was at a point in time, from a backup and an archive, which are only read:
+/// [`cedrat_txn::open_as_of`]. Returns the view, and the LSN up to which it has all that had committed. Its own files are written to
+/// `scratch`, a directory that is empty or is created; delete it when the view is closed. The store itself may be open, in this process
+/// or another one.
 ///
 /// # Errors
 /// Those of [`cedrat_txn::open_as_of`].

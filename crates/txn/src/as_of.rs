@@ -1,8 +1,8 @@
-//! Views of stores as they were at any moment between the end of a backup and the end of an archive (Lemon §3.4; E18.22).
+//! Views of stores as they were at any point in time from the end of a backup to the end of an archive (Lemon §3.4; E18.22).
 //!
-//! 1. The view is the store that a [restore](crate::restore) to the moment opens. Its pages are not copied: they are read from the
+//! 1. The view is the store that a [restore](crate::restore) to that point opens. Its pages are not copied: they are read from the
 //!    backup, and the writes of recovery go to a scratch medium.
-//! 2. Transactions that had not committed at the moment are rolled back, also prepared ones: the view does not have their outcome.
+//! 2. Transactions that had not committed by then are rolled back, also prepared ones: the view does not have their outcome.
 //! 3. The log of the view takes no records, so the view takes no changes.
 
 use cedrat_heap::HEAPS_DIRECTORY;
@@ -17,22 +17,22 @@ use crate::registry::Registry;
 use crate::restore::{RestoreTarget, restore_parts};
 use crate::store::Store;
 
-/// The sources of a view of a store, as it was at a moment.
+/// The sources of a view of a store, as it was at a point in time.
 #[derive(Clone, Debug)]
 pub struct View {
     /// The backup, which is only read. The view does not lock it: no program may open it as a store meanwhile.
     pub backup: Arc<dyn Media>,
-    /// The archive, which is only read, and may be extended meanwhile. `None`: the only moment is the end of the backup.
+    /// The archive, which is only read, and may be extended meanwhile. `None`: the view ends with the backup.
     pub archive: Option<Arc<dyn Media>>,
-    /// The moment whose state the view has.
+    /// The point in time whose state the view has.
     pub moment: RestoreTarget,
     /// An empty directory for the log since the backup, the heaps, and the pages that were changed since. The caller deletes it when
     /// the view is closed.
     pub scratch: Arc<dyn Media>,
 }
 
-/// Opens a read-only view of a store, as it was at a moment. The store itself may be open, in this process or another one. Returns the
-/// view, and the LSN up to which it has all that had committed.
+/// Opens a read-only view of a store, as it was at a point in time. The store itself may be open, in this process or another one.
+/// Returns the view, and the LSN up to which it has all that had committed.
 ///
 /// Changes are refused with [`Error::ReadOnly`]. `options` are those of a store, without an [archive](Options::archive) and without a
 /// [backup](Options::backup).

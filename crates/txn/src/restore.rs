@@ -1,4 +1,4 @@
-//! Restores of backups: to their end, or to any moment that an archive has (Lemon §3.4; E18.10).
+//! Restores of backups: to their end, or to any point in time that an archive has (Lemon §3.4; E18.10).
 //!
 //! 1. The result is what a crash right after the last restored record leaves: its first opening rolls back what had not committed
 //!    then.

@@ -81,7 +81,7 @@ pub(crate) struct BackupCopy {
     pub(crate) json: bool,
 }
 
-/// Restore a backup, to its end or to any later moment that an archive has.
+/// Restore a backup, to its end or to any later point in time that an archive has.
 ///
 /// The backup and the archive are only read, and the archive may be in use. The first opening of the
 /// restored store rolls back the transactions that had not committed at that moment.

@@ -1,4 +1,4 @@
-//! Archives of stores, and restores of their backups to any moment.
+//! Archives of stores, and restores of their backups to any point in time.
 
 use cedrat_heap::{Heap, HeapOptions};
 use cedrat_media::{Call, Durability, Fault, FileId, Kill, LockGuard, Loss, Media, OpenMode, SimDisk};

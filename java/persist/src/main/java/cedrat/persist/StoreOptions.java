@@ -146,8 +146,8 @@ public final class StoreOptions {
 
     /// Sets the folder of the archive of the store's log, which is begun if the folder is empty or does not
     /// exist. The store archives its log each second, and when it is closed: a [backup][Store#backup] is restored
-    /// to any moment since by `cedrat restore` (docs/use/backup.md). Only for a store that is opened by its folder.
-    /// There is none by default.
+    /// to any later point in time by `cedrat restore` (docs/use/backup.md). Only for a store that is opened by its
+    /// folder. There is none by default.
     ///
     /// Open a store with its archive always: checkpoints without it release log that it lacks, and the next opening
     /// with it fails. So does an opening with the archive of another store.
