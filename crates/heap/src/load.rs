@@ -60,13 +60,6 @@ impl FoundHeaps {
         options.check()?;
         let found = RootFile::open(&**media, &store, OpenMode::Read)?;
         let has_root = found.is_some();
-        if !has_root {
-            let listed = media.list(DIRECTORY).map_err(|error| Error::io("listing the heaps' directory", error))?;
-            if let Some(name) = listed.first() {
-                let what = format!("it is missing, but there are checkpoints of heaps ({DIRECTORY}/{name})");
-                return Err(Error::damaged(ROOT_FILE, 0, what));
-            }
-        }
         let root = found.map(|(_, root)| root).unwrap_or_default();
         let mut heaps = Vec::new();
         let of_locks = (8 << options.stripes_log2) + MAPPING_MARGIN;

@@ -76,6 +76,12 @@ pub fn check_copied_pages(media: &dyn Media, damaged: &mut dyn FnMut(PoolError))
             }
         }
     }
+    // Behind the end of a file that was shortened.
+    for page in written.iter().flat_map(|bits| bits.from(pages)) {
+        if !planted!("shortened_copy_unchecked") {
+            damaged(PoolError::damaged(media.path(file), Damaged::lost(page)));
+        }
+    }
     Ok(pages)
 }
 

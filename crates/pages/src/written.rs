@@ -250,6 +250,11 @@ impl WrittenBits {
         let (byte, bit) = place_of(page);
         self.0.get(byte).is_some_and(|byte| byte & bit != 0)
     }
+
+    /// Returns the pages from `first` on that are noted as written.
+    pub(crate) fn from(&self, first: u64) -> impl Iterator<Item = PageId> {
+        (first..self.0.len() as u64 * 8).map(PageId::new).filter(|&page| self.has(page))
+    }
 }
 
 /// Returns the byte with the bit of a page, and the bit in it.

@@ -83,11 +83,12 @@ pub(crate) struct RootFile {
 }
 
 impl RootFile {
-    /// Opens the file and returns it with its content; `None` if it was never written.
+    /// Opens the file and returns it with its content; `None` if it was never written. Heaps whose list is missing are damage, and
+    /// no store without heaps.
     pub(crate) fn open(media: &dyn Media, store: &StoreId, mode: OpenMode) -> Result<Option<(RootFile, Root)>> {
         let doing = |error| Error::io(format!("opening {ROOT_FILE}"), error);
         if !media.list("").map_err(doing)?.iter().any(|name| name == ROOT_FILE) {
-            return Ok(None);
+            return never_written(media, ROOT_FILE.to_owned());
         }
         let file = media.open(ROOT_FILE, mode).map_err(doing)?;
         let path = media.path(file);
@@ -103,9 +104,9 @@ impl RootFile {
             (Ok((writes, root)), _) => Ok(Some((RootFile { file, writes, newest: 0 }, root))),
             (Err(_), Ok((writes, root))) => Ok(Some((RootFile { file, writes, newest: 1 }, root))),
             // Never completed: the first write was interrupted before anything could depend on it.
-            (Err(Fault::Zero), Err(Fault::Zero)) => Ok(None),
+            (Err(Fault::Zero), Err(Fault::Zero)) => never_written(media, path),
             // The first write was torn in its first slot: no heap's files were made yet.
-            (Err(Fault::Bad(..)), Err(Fault::Zero)) if !has_checkpoints(media)? => Ok(None),
+            (Err(Fault::Bad(..)), Err(Fault::Zero)) if first_file(media)?.is_none() => Ok(None),
             (Err(Fault::Bad(at, what)), _) | (_, Err(Fault::Bad(at, what))) => {
                 Err(Error::damaged(path, at as u64, what))
             }
@@ -175,10 +176,21 @@ impl RootFile {
     }
 }
 
-/// Returns whether any heap was created: its files come after the root's first write, which went to both slots.
-fn has_checkpoints(media: &dyn Media) -> Result<bool> {
+/// Returns the name of a heap's file, if any heap was created: its files come after the root's first write, which went to both slots.
+fn first_file(media: &dyn Media) -> Result<Option<String>> {
     let names = media.list(DIRECTORY).map_err(|error| Error::io("listing the heaps' directory", error))?;
-    Ok(!names.is_empty())
+    Ok(names.into_iter().next())
+}
+
+/// Refuses a root that was not written as damage, if there are files of heaps.
+fn never_written<T>(media: &dyn Media, path: String) -> Result<Option<T>> {
+    match first_file(media)? {
+        Some(name) if !planted!("lost_root_not_noticed") => {
+            let what = format!("it is missing, but there are checkpoints of heaps ({DIRECTORY}/{name})");
+            Err(Error::damaged(path, 0, what))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// Checks that the root will fit into its slot for all future values of LSNs and counts.

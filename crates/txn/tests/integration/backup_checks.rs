@@ -85,6 +85,32 @@ fn each_flipped_bit_is_named() {
     assert!(missed.is_empty(), "E18.14: {} of {cases}: {:?}", missed.len(), &missed[..missed.len().min(5)]);
 }
 
+/// E18.14: a file is missing, or has lost its end.
+#[test]
+fn missing_and_shortened_files_are_named() {
+    let (backup, _) = backed_up();
+    let image = backup.image();
+    for name in image.names() {
+        let len = image.file(name).unwrap().len() as u64;
+        let last_used = image.file(name).unwrap().iter().rposition(|&byte| byte != 0);
+        let lens =
+            [None, last_used.map(|last| last as u64), last_used.map(|_| 0), last_used.map(|_| len.min(4096) / 2)];
+        for len in lens.into_iter().enumerate().filter_map(|(at, len)| (at == 0 || len.is_some()).then_some(len)) {
+            let damaged = SimDisk::from_image(backup.image());
+            match len {
+                None => damaged.remove(name).unwrap(),
+                Some(len) => {
+                    let file = damaged.open(name, OpenMode::ReadWrite).unwrap();
+                    damaged.set_len(file, len).unwrap();
+                }
+            }
+            let problems = checked(&damaged, None).map_or(1, |check| check.problems.len());
+            let is_whole = len.is_none() && last_used.is_none();
+            assert!(problems > 0 || is_whole, "E18.14: {name}, of {len:?} bytes");
+        }
+    }
+}
+
 /// E18.14a: a bit of a record of the archive is flipped.
 #[test]
 fn flipped_bit_of_archive_is_named() {
