@@ -47,11 +47,11 @@ pub mod txn {
         Change, ChangeSet, ChangeStream, CheckReport, Clock, Commit, Consumer, ConsumerOptions, ConsumerStatus, Error,
         Finish, FixedRestore, FixedSet, ForgetBefore, FormatFixed, FormatFresh, FormatPage, HeuristicBranch,
         HeuristicOutcome, INLINE_LEN_MAX, InDoubt, LogicalUndo, Meaning, OpenError, Opening, Operation, Options, Pin,
-        PinHolder, Pins, Prepared, Progress, RecordId, RecoveryReport, Refused, Registry, Rehearsal, RestorePage,
-        RestoreReport, RestoreTarget, Result, Savepoint, ScrubOptions, ScrubProgress, ScrubReport, SetRange,
-        SlottedDelete, SlottedInsert, SlottedUpdate, SmallBytes, Store, StreamToken, SystemClock, Txn, TxnOptions,
-        Undo, Undone, VersionedDelete, VersionedInsert, VersionedUpdate, VersionedWithdraw, View, Vote, forget_archive,
-        open_as_of, restore_stream,
+        PinHolder, Pins, Prepared, Progress, RecordId, RecoveryReport, Refused, Registry, Rehearsal, RemainingLog,
+        RestorePage, RestoreReport, RestoreTarget, Result, Savepoint, ScrubOptions, ScrubProgress, ScrubReport,
+        SetRange, SlottedDelete, SlottedInsert, SlottedUpdate, SmallBytes, Store, StreamToken, SystemClock, Txn,
+        TxnOptions, Undo, Undone, VersionedDelete, VersionedInsert, VersionedUpdate, VersionedWithdraw, View, Vote,
+        forget_archive, open_as_of, restore_stream,
     };
     #[doc(inline)]
     pub use cedrat_txn::{
@@ -210,6 +210,16 @@ pub fn rebuilt_from(backup: impl AsRef<Path>, options: Options) -> Options {
 pub fn forget_before_backup(store: &Store, backup: impl AsRef<Path>) -> Result<wal::Lsn, Error> {
     let backup: Arc<dyn media::Media> = Arc::new(media::RealDisk::new(backup.as_ref()));
     store.forget_archive(txn::ForgetBefore::Backup(&backup))
+}
+
+/// Extends an archive by the log that a store still has which is not open, and may have lost its other files:
+/// [`cedrat_txn::archive_remaining_log`].
+///
+/// # Errors
+/// Those of [`cedrat_txn::archive_remaining_log`].
+pub fn archive_remaining_log(store: impl AsRef<Path>, archive: impl AsRef<Path>) -> Result<txn::RemainingLog, Error> {
+    let disk = |directory: &Path| -> Arc<dyn media::Media> { Arc::new(media::RealDisk::new(directory)) };
+    cedrat_txn::archive_remaining_log(&disk(store.as_ref()), &disk(archive.as_ref()))
 }
 
 /// Restores a backup to a directory that is empty, or is created, with an archive if the target is later than the backup:

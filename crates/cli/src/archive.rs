@@ -1,10 +1,11 @@
-//! `cedrat archive`: which records and moments an archive has, and the oldest that it forgets.
+//! `cedrat archive`: which records and moments an archive has, the oldest that it forgets, and the newest of a store that was lost.
 
 use std::sync::Arc;
 
 use cedrat::media::{Media, RealDisk};
 use cedrat::txn::{ForgetBefore, forget_archive};
 use cedrat::wal::{FoundArchive, Lsn, Moment};
+use cedrat_wal::{INDEX_DIRECTORY, LOG_DIRECTORY};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -38,11 +39,12 @@ impl ShownMoment {
     }
 }
 
-/// Prints what an archive has, after it has forgotten what it is to forget.
+/// Prints what an archive has, after it was changed as the arguments say.
 pub(crate) fn archive(arguments: &Archive) -> Outcome {
     look::is_directory(&arguments.directory)?;
     let media: Arc<dyn Media> = Arc::new(RealDisk::new(&arguments.directory));
     forget(arguments, &media)?;
+    extend(arguments)?;
     let found = FoundArchive::look(&media).while_doing(arguments.directory.display())?;
     let moments = found.moments();
     let chosen: Vec<&Moment> = match moments {
@@ -75,10 +77,24 @@ fn forget(arguments: &Archive, archive: &Arc<dyn Media>) -> Outcome {
     Ok(())
 }
 
+/// Extends the archive by the remaining log of the store of the arguments, if they name one.
+fn extend(arguments: &Archive) -> Outcome {
+    let Some(store) = &arguments.extend_from else { return Ok(()) };
+    look::is_directory(store)?;
+    let remaining = cedrat::archive_remaining_log(store, &arguments.directory)
+        .while_doing(format!("extending the archive by the log of {}", store.display()))?;
+    if let Some(damage) = remaining.lost_heaps {
+        output::note(format!(
+            "the heaps are those of the moment before, because the list of the store is lost: {damage}"
+        ));
+    }
+    Ok(())
+}
+
 /// Returns the length of all files of an archive.
 fn bytes_of(media: &dyn Media) -> Result<u64, Failure> {
     let mut bytes = 0;
-    for directory in ["", "log"] {
+    for directory in ["", LOG_DIRECTORY, INDEX_DIRECTORY] {
         for name in media.list(directory)? {
             let name = if directory.is_empty() { name } else { format!("{directory}/{name}") };
             bytes += media.len(media.open(&name, cedrat::media::OpenMode::Read)?)?;

@@ -16,7 +16,7 @@ use std::io;
 use crate::error::{Error, Result};
 use crate::files::Files;
 use crate::files::chunk::{ChunkFile, ChunkHeader, digest};
-use crate::files::root::{DIRECTORY, HeapRoot, Root, RootFile};
+use crate::files::root::{DIRECTORY, HeapRoot, ROOT_FILE, Root, RootFile};
 use crate::heap::Core;
 use crate::memory::{Memory, Shared};
 use crate::region::WORD_LEN;
@@ -153,10 +153,26 @@ impl Memory {
     /// Returns the list of heaps, with their sizes, for [`restore_heaps`]. It changes when heaps are created, dropped or grown.
     pub fn describe(&self) -> Vec<u8> {
         let Some(files) = &self.shared().files else { return Vec::new() };
-        let mut root = files.root();
-        root.heaps.iter_mut().for_each(|heap| heap.forget_checkpoint(0));
-        postcard::to_stdvec(&root).expect("numbers, text and lists are always encoded")
+        description(files.root())
     }
+}
+
+/// Returns the list of heaps of a store that is not open, as [`Memory::describe`] does. `known` is an earlier one, or empty.
+///
+/// # Errors
+/// [`Error::Damaged`], also if the file with the list is missing, though heaps are known; [`Error::Io`].
+pub fn describe_heaps(media: &dyn Media, store: &StoreId, known: &[u8]) -> Result<Vec<u8>> {
+    match RootFile::open(media, store, OpenMode::Read)? {
+        Some((_, root)) => Ok(description(root)),
+        None if planted!("lost_heaps_not_noticed") => Ok(description(Root::default())),
+        None if known.is_empty() || known == description(Root::default()) => Ok(Vec::new()),
+        None => Err(Error::damaged(ROOT_FILE, 0, "the file is missing, and the store had heaps")),
+    }
+}
+
+fn description(mut root: Root) -> Vec<u8> {
+    root.heaps.iter_mut().for_each(|heap| heap.forget_checkpoint(0));
+    postcard::to_stdvec(&root).expect("numbers, text and lists are always encoded")
 }
 
 /// The heaps that a restored store has.
@@ -248,7 +264,9 @@ pub fn check_copied_heaps(media: &dyn Media, store: &StoreId, damaged: &mut dyn 
         }
         checked => checked,
     };
-    let Some((file, root)) = RootFile::open(media, store, OpenMode::Read)? else { return Ok(()) };
+    let mut found = None;
+    beyond(RootFile::open(media, store, OpenMode::Read).map(|root| found = root))?;
+    let Some((file, root)) = found else { return Ok(()) };
     beyond(file.check_slots(media, store, &root))?;
     for heap in &root.heaps {
         beyond(check_chunks(media, store, heap))?;

@@ -57,7 +57,10 @@ pub use batch::BatchFailed;
 pub use blocks::{Root, Usage};
 pub use checkpoint::Checkpointed;
 pub use commit::HEAP_PART;
-pub use copy::{CopiedHeapFile, CopiedHeaps, EarlierHeaps, HeapsCopy, WantedHeaps, check_copied_heaps, restore_heaps};
+pub use copy::{
+    CopiedHeapFile, CopiedHeaps, EarlierHeaps, HeapsCopy, WantedHeaps, check_copied_heaps, describe_heaps,
+    restore_heaps,
+};
 pub use error::{Error, Interrupt, Result};
 pub use files::root::DIRECTORY as HEAPS_DIRECTORY;
 pub use heap::Heap;

@@ -452,11 +452,11 @@ impl Txn {
         self.leave(Some(lsn));
         self.report_bytes();
         let inner = &self.store.inner;
-        inner.counts.committed(mode);
         let is_forced = mode == Commit::Sync && !inner.no_flush && self.options.durability;
         if is_forced && !planted!("commit_not_forced") {
             inner.log.force(lsn)?;
         }
+        inner.counts.committed(mode);
         Ok(inner.log.ticket(lsn))
     }
 

@@ -53,6 +53,36 @@ pub struct LogArchive {
     _lock: (DirectoryLock, Option<LockGuard>),
 }
 
+/// The log that an archive is of, as it is at one moment: that of an open store, or one that was [found](Found) and that no program
+/// has open.
+#[derive(Debug)]
+pub struct LogToArchive<'l> {
+    control: Control,
+    reader: &'l Reader,
+    /// All records up to this LSN may be archived.
+    up_to: Lsn,
+    /// For each partition, the end of the blocks that may be archived.
+    ends: Vec<LogOffset>,
+}
+
+impl<'l> From<&'l Log> for LogToArchive<'l> {
+    fn from(log: &'l Log) -> LogToArchive<'l> {
+        // In this order: the blocks have all records up to the LSN, and the control file names all of their epochs.
+        let up_to = log.durable_lsn();
+        let ends = (0..log.partitions()).map(|partition| log.flushed(PartitionId(partition))).collect();
+        LogToArchive { control: log.control(), reader: &log.shared().reader, up_to, ends }
+    }
+}
+
+impl<'l> From<&'l Found> for LogToArchive<'l> {
+    fn from(found: &'l Found) -> LogToArchive<'l> {
+        let (control, up_to) = (found.control().clone(), found.end_lsn().previous());
+        let noted = || control.partitions.iter().map(|known| known.durable_below).collect();
+        let ends = if planted!("remaining_records_left") { noted() } else { found.ends().to_vec() };
+        LogToArchive { control, reader: found.reader(), up_to, ends }
+    }
+}
+
 /// The state of an archive when it was read.
 #[derive(Debug)]
 pub struct FoundArchive {
@@ -67,11 +97,12 @@ impl LogArchive {
     /// [`LogError::Foreign`]: it is of another store, or this log was restored and lacks records that the archive has.
     /// [`LogError::ArchiveGap`]: the log has recycled records that the archive lacks. [`LogError::AlreadyThere`]: the
     /// directory has files that are not an archive. [`LogError::InUse`], [`LogError::Damaged`], [`LogError::Io`].
-    pub fn open(to: &Arc<dyn Media>, log: &Log) -> Result<LogArchive, LogError> {
-        let now = log.control();
+    pub fn open<'l>(to: &Arc<dyn Media>, log: impl Into<LogToArchive<'l>>) -> Result<LogArchive, LogError> {
+        let log = log.into();
+        let now = &log.control;
         let lock = lock(&**to)?;
         let (file, control) = match open_control(to, OpenMode::ReadWrite) {
-            Err(LogError::Absent { .. }) => return LogArchive::begin(to, lock, now),
+            Err(LogError::Absent { .. }) => return LogArchive::begin(to, lock, log.control),
             opened => opened?,
         };
         let path = file.path(&**to);
@@ -86,7 +117,7 @@ impl LogArchive {
         }
         let (mut archive, reader) = LogArchive::opened(to, file, control, lock)?;
         let control = &archive.control;
-        let is_continued = may_follow(control, &now.epochs, log) && has_same_blocks(&reader, control, log)?;
+        let is_continued = may_follow(control, &log) && has_same_blocks(&reader, control, &log)?;
         if !is_continued && !planted!("other_future_archived") {
             return of_other("the archive of another history of this store", "the archive of this one");
         }
@@ -210,11 +241,13 @@ impl LogArchive {
     /// # Errors
     /// [`LogError::Damaged`] names a block of the log. [`LogError::Io`], of the log or of the archive: the archive is as it was, and
     /// the next call tries again.
-    pub fn extend(&mut self, log: &Log, describe: impl FnOnce() -> Vec<u8>) -> Result<Lsn, LogError> {
+    pub fn extend<'l>(
+        &mut self,
+        log: impl Into<LogToArchive<'l>>,
+        describe: impl FnOnce() -> Vec<u8>,
+    ) -> Result<Lsn, LogError> {
         let mut moment = Moment::now();
-        let up_to = log.durable_lsn();
-        let ends: Vec<_> = (0..log.partitions()).map(|partition| log.flushed(PartitionId(partition))).collect();
-        let now = log.control();
+        let LogToArchive { control: now, reader, up_to, ends } = log.into();
         let mut control = self.control.clone();
         control.epochs = merge_epochs(&control, &now.epochs)?;
         (control.names, control.schemas) = (now.names, now.schemas);
@@ -225,8 +258,8 @@ impl LogArchive {
             let known = &mut control.partitions[index];
             let begin = known.durable_below;
             known.durable_below = end.max(begin);
-            known.segments_begun = known.durable_below.get().div_ceil(log.shared().reader.geometry.capacity());
-            self.copy_blocks(log, PartitionId(index as u16), begin..end, &mut changed)?;
+            known.segments_begun = known.durable_below.get().div_ceil(reader.geometry.capacity());
+            self.copy_blocks(reader, PartitionId(index as u16), begin..end, &mut changed)?;
         }
         if control == self.control && !self.moments.is_new(&moment.description) {
             return Ok(self.up_to());
@@ -246,12 +279,11 @@ impl LogArchive {
     /// Copies the blocks of a range of a partition.
     fn copy_blocks(
         &mut self,
-        log: &Log,
+        reader: &Reader,
         partition: PartitionId,
         range: Range<LogOffset>,
         changed: &mut BTreeSet<FileId>,
     ) -> Result<(), LogError> {
-        let reader = &log.shared().reader;
         let geometry = reader.geometry;
         // A crash may leave these blocks, and not those of other partitions that are archived with them.
         let promise = if planted!("archive_promises_too_much") { Lsn::MAX } else { self.control.promise };
@@ -455,24 +487,24 @@ fn moments_end(control: &Control) -> u64 {
 }
 
 /// Whether a log may have written the blocks of an archive, by their epochs and offsets.
-fn may_follow(archived: &Control, epochs: &Epochs, log: &Log) -> bool {
+fn may_follow(archived: &Control, log: &LogToArchive<'_>) -> bool {
     let mut reached = archived.epochs.clone();
     // The archive may name a later opening of which it has no records. Another opening may have taken its place.
     reached.forget_unreached(&archived.partitions, archived.promise);
-    let (Some(newest), Some(known)) = (epochs.newest(), reached.newest()) else { return false };
+    let (Some(newest), Some(known)) = (log.control.epochs.newest(), reached.newest()) else { return false };
     let is_same_opening = newest.number == known.number && newest.begins == known.begins;
     let ends = archived.partitions.iter().map(|partition| partition.durable_below);
     let is_later_opening =
         newest.number > known.number && ends.clone().zip(&newest.begins).all(|(end, begin)| end <= *begin);
-    let has_all = ends.zip(0..).all(|(end, partition)| end <= log.flushed(PartitionId(partition)));
+    let has_all = ends.zip(&log.ends).all(|(end, of_log)| end <= *of_log);
     (is_same_opening || is_later_opening) && has_all
 }
 
 /// Whether the newest archived blocks are those of the log, as far as the log keeps them.
-fn has_same_blocks(archive: &Reader, control: &Control, log: &Log) -> Result<bool, LogError> {
-    let reader = &log.shared().reader;
+fn has_same_blocks(archive: &Reader, control: &Control, log: &LogToArchive<'_>) -> Result<bool, LogError> {
+    let reader = log.reader;
     let geometry = reader.geometry;
-    for (index, (known, now)) in control.partitions.iter().zip(log.control().partitions).enumerate() {
+    for (index, (known, now)) in control.partitions.iter().zip(&log.control.partitions).enumerate() {
         let end = known.durable_below;
         let range = now.scan_from.max(known.scan_from).max(newest_segment(geometry, end))..end;
         if !are_same(archive, reader, PartitionId(index as u16), range, Lsn::MAX)? {

@@ -200,7 +200,11 @@ impl LogCopy {
         let file = to.open(&file_name(self.next), mode)?;
         self.next += 1;
         let mut blocks = BlocksToCopy::new(reader, begin.partition, limits);
-        let file_len = blocks.slot(begin.offset)?.len();
+        let file_len = match reader.slot(begin.partition, begin.offset) {
+            // An archive has no file for a segment of which it has no block.
+            None if begin.offset >= end => reader.geometry.segment_len,
+            _ => blocks.slot(begin.offset)?.len(),
+        };
         to.allocate(file, 0, file_len)?;
         let sequence = reader.geometry.sequence(begin.offset);
         let epoch = reader.epochs.newest().map_or(0, |epoch| epoch.number);

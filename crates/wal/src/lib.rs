@@ -60,7 +60,7 @@ mod varint;
 mod verdict;
 mod writer;
 
-pub use archive::{ArchivedLog, FoundArchive, LogArchive};
+pub use archive::{ArchivedLog, FoundArchive, LogArchive, LogToArchive};
 pub use backwards::{Backwards, RecordsAt};
 pub use checksum::StoreId;
 pub use control::{CONTROL_FILE, Checkpoint, Control, ControlPartition, NAME_LEN_MAX, PARTITIONS_MAX};
@@ -72,7 +72,7 @@ pub use entries::{
 pub use epoch::{Epoch, Epochs};
 pub use error::{LogError, LogFull, StopReason, Stopped};
 pub use forget::ArchivePoint;
-pub use index::{KeysOf, RecordIndex};
+pub use index::{INDEX_DIRECTORY, KeysOf, RecordIndex};
 pub use log::{Forced, Log};
 pub use lsn::{ByteLen, LogOffset, Lsn, PartitionId, Position, TxnId};
 pub use moments::Moment;

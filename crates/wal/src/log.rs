@@ -542,7 +542,7 @@ impl Shared {
         }
         let mut stopped = self.stopped.lock();
         #[cfg(feature = "tracing")]
-        if stopped.is_none() {
+        if stopped.is_none() && !matches!(reason, StopReason::Closed) {
             tracing::error!(target: "cedrat", reason = %reason, "the log stopped");
         }
         let reason = stopped.get_or_insert_with(|| Stopped { reason: Arc::new(reason) }).clone();

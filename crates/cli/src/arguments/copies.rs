@@ -140,7 +140,7 @@ pub(crate) struct Scrub {
     pub(crate) json: bool,
 }
 
-/// Print the LSNs and moments of an archive, or let it forget the oldest ones.
+/// Print the LSNs and moments of an archive, let it forget the oldest ones, or extend it after a loss.
 ///
 /// An archive grows until it forgets what its backups do not need any more. To forget, no program may have the
 /// archive open: a program calls `Store::forget_archive` or `cedrat_archive_forget` for its own.
@@ -156,6 +156,10 @@ pub(crate) struct Archive {
     /// List all moments
     #[arg(long)]
     pub(crate) moments: bool,
+
+    /// Extend the archive by the log that this store still has, which is not open and may have lost its other files
+    #[arg(long, value_name = "STORE", conflicts_with = "before")]
+    pub(crate) extend_from: Option<PathBuf>,
 
     /// Forget the log that neither this backup nor a younger one needs
     #[arg(long, value_name = "BACKUP", group = "before")]

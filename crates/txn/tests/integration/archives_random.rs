@@ -4,7 +4,8 @@ use cedrat_heap::HeapOptions;
 use cedrat_media::{Loss, SimDisk};
 use cedrat_pages::PageId;
 use cedrat_txn::{
-    BackupOptions, Commit, ForgetBefore, Options, Prepared, RestoreTarget, Store, View, Vote, open_as_of, restore,
+    BackupOptions, Commit, ForgetBefore, Options, Prepared, RestoreTarget, Store, View, Vote, archive_remaining_log,
+    open_as_of, restore,
 };
 use cedrat_wal::{FoundArchive, Log, LogError, Lsn};
 
@@ -128,6 +129,9 @@ impl World {
         let end = Log::look(&media(&self.disk)).unwrap().end_lsn();
         self.states.retain(|&(lsn, _)| lsn < end);
         self.to = self.to.journal().crash(self.to.journal_len(), Loss::Everything);
+        let remaining = (self.random.below(2) == 0)
+            .then(|| archive_remaining_log(&media(&self.disk), &media(&self.to)).expect("E18.23"));
+        assert!(remaining.is_none_or(|remaining| remaining.up_to == end.previous()), "E18.23");
         let store = opened(&self.disk, Some(&self.to));
         self.now = state_of(&store, self.page);
         // A commit may be there whose last record is lost.

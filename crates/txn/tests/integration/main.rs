@@ -40,6 +40,7 @@ mod prepared;
 mod rebuilt;
 mod rebuilt_since;
 mod refusals;
+mod remaining_log;
 mod rollback;
 mod savepoints;
 mod schemas;

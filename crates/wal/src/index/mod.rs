@@ -18,7 +18,7 @@ use cedrat_sync::{Arc, planted};
 use crate::archive::ArchivedLog;
 use crate::checksum::StoreId;
 use crate::index::merge::Merged;
-pub(crate) use crate::index::run::INDEX_DIRECTORY;
+pub use crate::index::run::INDEX_DIRECTORY;
 use crate::index::run::{Run, RunHeader};
 use crate::{LogError, LogOffset, Lsn, PartitionId, Position, RecordRef};
 

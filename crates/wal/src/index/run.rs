@@ -10,7 +10,7 @@ use crate::segment::file_number;
 use crate::{LogError, LogOffset, Lsn, PartitionId, Position, varint};
 
 /// The directory of the runs.
-pub(crate) const INDEX_DIRECTORY: &str = "index";
+pub const INDEX_DIRECTORY: &str = "index";
 
 /// The length of the header, and of each block.
 pub(crate) const BLOCK_LEN: usize = 4096;
