@@ -13,12 +13,14 @@ use serde::Serialize;
 use crate::arguments::{BackupCopy, Restore};
 use crate::look::{self, Looked};
 use crate::output::{self, Context, Outcome, grouped};
+use cedrat_txn::INCREMENT_FILE;
 
 /// The result of a backup or a restore.
 #[derive(Debug, Serialize)]
 struct Copied {
-    /// Every transaction that had committed up to this LSN is in it.
-    lsn: u64,
+    /// Every transaction that had committed up to this LSN is in it; `None`: it is an increment, whose chain has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lsn: Option<u64>,
     /// Bytes of pages and heaps.
     bytes: u64,
     seconds: f64,
@@ -26,18 +28,17 @@ struct Copied {
 
 impl Copied {
     fn new(lsn: Lsn, bytes: u64, total: Duration) -> Copied {
-        Copied { lsn: lsn.get(), bytes, seconds: total.as_secs_f64() }
+        Copied { lsn: Some(lsn.get()), bytes, seconds: total.as_secs_f64() }
     }
 
     fn print(&self, as_json: bool) -> Outcome {
         if as_json {
             return output::json(self);
         }
-        let rows = [
-            ("up to LSN", self.lsn.to_string()),
-            ("bytes", grouped(self.bytes)),
-            ("seconds", format!("{:.1}", self.seconds)),
-        ];
+        let mut rows = vec![("bytes", grouped(self.bytes)), ("seconds", format!("{:.1}", self.seconds))];
+        if let Some(lsn) = self.lsn {
+            rows.insert(0, ("up to LSN", lsn.to_string()));
+        }
         output::rows(&rows)
     }
 }
@@ -84,8 +85,10 @@ fn is_stream(path: &Path) -> bool {
 fn restore_from_stream(to: &Path, as_json: bool) -> Outcome {
     let (began, to): (_, Arc<dyn Media>) = (Instant::now(), Arc::new(RealDisk::new(to)));
     let bytes = cedrat::txn::restore_stream(&mut BufReader::with_capacity(1 << 20, io::stdin()), &to)?;
-    let lsn = BackupChain::open(&to, &[]).map_or(Lsn::ZERO, |chain| chain.up_to());
-    Copied::new(lsn, bytes, began.elapsed()).print(as_json)
+    // An increment alone has no state: its chain says up to where it goes.
+    let is_increment = to.list("")?.iter().any(|file| file == INCREMENT_FILE);
+    let up_to = if is_increment { None } else { Some(BackupChain::open(&to, &[])?.up_to()) };
+    Copied { lsn: up_to.map(Lsn::get), bytes, seconds: began.elapsed().as_secs_f64() }.print(as_json)
 }
 
 /// Restores a backup.

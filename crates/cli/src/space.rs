@@ -9,7 +9,7 @@ use cedrat::txn::Store;
 use cedrat_heap::HeapInfo;
 use cedrat_media::{BLOCK_LEN, Media};
 use cedrat_pages::{DOUBLE_WRITE_FILE, PAGE_FILE, PAGE_LEN, WRITTEN_FILE, pages_in_double_write};
-use cedrat_txn::CONSUMERS_FILE;
+use cedrat_txn::{BACKUPS_FILE, CONSUMERS_FILE};
 use cedrat_wal::{CONTROL_FILE, LOCK_FILE, SegmentUse};
 use serde::Serialize;
 
@@ -198,6 +198,7 @@ fn parts_of(file: &File, known: &Known, owners: Option<&Owners>) -> Parts {
         CONTROL_FILE => parts.add("control", None, file.bytes, true),
         LOCK_FILE => parts.add("lock", None, file.bytes, true),
         CONSUMERS_FILE => parts.add("consumers", None, file.bytes, true),
+        BACKUPS_FILE => parts.add("list of backups", None, file.bytes, true),
         WRITTEN_FILE => parts.add("written pages", None, file.bytes, true),
         "heaps.root" => parts.add("heaps, root", None, file.bytes, true),
         DOUBLE_WRITE_FILE => double_write(&mut parts, file.bytes, known.double_written),

@@ -123,6 +123,31 @@ fn damaged_pages_are_rebuilt_by_scrub() {
 }
 
 #[test]
+fn log_of_lost_store_is_saved() {
+    let folder = tempfile::tempdir().expect("a folder");
+    with_archive(folder.path());
+    let place = |name: &str| text(&folder.path().join(name)).to_owned();
+    let (store, archive, backup) = (place("store"), place("archive"), place("backup"));
+    // Without its archive: that lacks the next commit, as if its last second were lost.
+    let opened = cedrat::open(&store).expect("it opens");
+    let table = opened.transact(|txn| HashTable::<u64, u64>::open(txn, "table")).expect("a table");
+    opened.transact(|txn| table.insert(txn, &1, &9)).expect("it is not locked");
+    let in_use = cedrat(&["archive", &archive, "--extend-from", &store]);
+    assert!(in_use.status.code() == Some(1) && errors(&in_use).contains("open elsewhere"), "{}", errors(&in_use));
+    drop(opened);
+    std::fs::remove_file(Path::new(&store).join("pages")).expect("it is there");
+    assert_eq!(cedrat(&["verify", &store]).status.code(), Some(1));
+    let before = files(Path::new(&store));
+    let shown = json(&cedrat(&["archive", &archive, "--extend-from", &store, "--json"]));
+    assert!(shown["last"].as_u64() > Some(0), "{shown}");
+    assert_eq!(files(Path::new(&store)), before);
+    printed(&cedrat(&["restore", &backup, &place("restored"), "--archive", &archive]));
+    assert_eq!(value_in(&folder.path().join("restored")), Some(9));
+    let both = cedrat(&["archive", &archive, "--extend-from", &store, "--forget-before-lsn", "1"]);
+    assert_eq!(both.status.code(), Some(2), "{}", errors(&both));
+}
+
+#[test]
 fn archive_forgets_before_backup_and_moment() {
     let folder = tempfile::tempdir().expect("a folder");
     let values = with_archive(folder.path());
@@ -224,7 +249,11 @@ fn increments_are_restored_in_order() {
         let from = std::fs::File::open(file).expect("it is there");
         command().args(["restore", "-", &place(to)]).stdin(from).output().expect("cedrat runs")
     };
-    printed(&restore_stream(&stream, "third"));
+    let report = printed(&restore_stream(&stream, "third"));
+    assert!(!report.contains("LSN"), "an increment alone has no state: {report}");
+    let space = json(&cedrat(&["space", &store, "--json"]));
+    let owners = space["owners"].as_array().expect("a list");
+    assert!(owners.iter().all(|owner| owner["owner"] != "unknown file"), "{space}");
     printed(&cedrat(&["restore", &full, &place("third"), &place("from_stream")]));
     assert_eq!(value_in(&folder.path().join("from_stream")), Some(3));
     let torn = restore_stream(&stream[..stream.len() - 1], "torn");
