@@ -3,34 +3,31 @@
 //! A stream has what a backup writes to its directory, in the same order. So a restore of it leaves that directory: a full backup, or an
 //! incremental one. A torn or changed stream is refused, and leaves no backup (E18.21).
 
+use cedrat_heap::HEAPS_DIRECTORY;
 use cedrat_media::{Media, StreamMedia, read_stream};
 use cedrat_sync::{Arc, planted};
-use cedrat_wal::{CONTROL_FILE, LogError};
+use cedrat_wal::{CONTROL_FILE, LOG_DIRECTORY, LogError};
 use std::io::{Read, Write};
 
-use crate::backup::{BackupOptions, BackupProgress, BackupReport};
-use crate::chain::BackupChain;
+use crate::backup::{BackupOptions, BackupReport};
 use crate::error::{Error, Result};
 use crate::increment::INCREMENT_FILE;
 use crate::store::Store;
 
 impl Store {
-    /// Backs up as [`backup_observed`](Store::backup_observed) does, to a stream, for example a pipe. Memory for small files and one
-    /// piece is used.
+    /// Backs up as [`backup`](Store::backup) does, to a stream, for example a pipe. Memory for small files and one piece is used.
     ///
     /// # Errors
-    /// Those of [`backup_since`](Store::backup_since). Then the stream is incomplete, and is refused by [`restore_stream`].
+    /// Those of [`backup`](Store::backup), and of the stream. Then the stream is incomplete, and is refused by [`restore_stream`].
     pub fn backup_to_stream(
         &self,
-        earlier: Option<&BackupChain>,
         to: impl Write + Send + 'static,
-        options: BackupOptions,
-        progress: &mut dyn FnMut(BackupProgress),
+        options: BackupOptions<'_>,
     ) -> Result<BackupReport> {
         let io = |error| Error::io("writing a backup to a stream", error);
         let stream = Arc::new(StreamMedia::new(to, self.inner.log.control().store).map_err(io)?);
         let media: Arc<dyn Media> = Arc::clone(&stream) as _;
-        let report = self.backup_observed(earlier, &media, options, progress)?;
+        let report = self.backup(&media, options)?;
         stream.finish().map_err(io)?;
         Ok(report)
     }
@@ -43,7 +40,7 @@ impl Store {
 /// [`Error::Log`] with [`LogError::AlreadyThere`]: the directory has files. [`Error::Io`]: the stream is torn, changed, or none; errors
 /// of both. Then the directory is not a store.
 pub fn restore_stream(from: &mut dyn Read, to: &Arc<dyn Media>) -> Result<u64> {
-    for directory in ["", "log", "heaps"] {
+    for directory in ["", LOG_DIRECTORY, HEAPS_DIRECTORY] {
         let names = to.list(directory).map_err(|error| Error::io("listing a directory", error))?;
         if let Some(file) = names.into_iter().next() {
             return Err(LogError::AlreadyThere { file }.into());
