@@ -418,8 +418,9 @@ cedrat_status cedrat_checkpoint(cedrat_store *store);
  * With since, the backup is incremental: it is restored with the earlier ones, by cedrat_restore, and opens as no store.
  *
  * Errors: CEDRAT_EXISTS: the directory has files. CEDRAT_MISUSE: plain blocks or plain stores wait for a checkpoint; the store is
- * volatile; the store cannot continue the earlier backup, which is of another store or history, or was opened since. CEDRAT_LOG_FULL: the log was full, and the backup kept it from being truncated; transactions go on. CEDRAT_DAMAGED: the
- * message names file and offset in this store. CEDRAT_STOPPED, CEDRAT_IO. After CEDRAT_EXISTS the directory is unchanged, after any
+ * volatile; the store cannot continue the earlier backup, which is of another store or history, or was opened since. CEDRAT_UNKNOWN:
+ * there is no earlier backup. CEDRAT_LOG_FULL: the log was full, and the backup kept it from being truncated; transactions go on.
+ * CEDRAT_DAMAGED: the message names file and offset in this store, or in the earlier backup. CEDRAT_STOPPED, CEDRAT_IO. After CEDRAT_EXISTS the directory is unchanged, after any
  * other error it is no store: delete it. */
 cedrat_status cedrat_backup(cedrat_store *store, const char *directory, const cedrat_backup_options *options,
                             cedrat_backup_report *report);
@@ -460,8 +461,8 @@ cedrat_status cedrat_archive_forget(cedrat_store *store, const char *backup, uin
  * report may be null.
  *
  * Errors: CEDRAT_MISUSE: the moment is older than the backup, or later than the archive (without one, later than the backup); the archive
- * is of another store or history; an increment does not continue the backup before it; or a heap was replaced next to the moment. CEDRAT_OPTIONS: lsn and time_ms are both set. CEDRAT_EXISTS:
- * the directory has files. CEDRAT_IN_USE: the backup is an open store. CEDRAT_UNKNOWN: backup or archive is missing. CEDRAT_DAMAGED,
+ * is of another store or history; an increment does not continue the backup before it; or a heap was replaced next to the moment.
+ * CEDRAT_OPTIONS: lsn and time_ms are both set. CEDRAT_EXISTS: the directory has files. CEDRAT_IN_USE: the backup is an open store. CEDRAT_UNKNOWN: backup or archive is missing. CEDRAT_DAMAGED,
  * CEDRAT_IO: the message names the file. After CEDRAT_EXISTS the directory is unchanged, after any other error it is no store: delete
  * it. */
 cedrat_status cedrat_restore(const char *backup, const char *archive, const char *directory, const cedrat_restore_options *options,
