@@ -30,7 +30,8 @@ public record BackupOptions(List<Path> since, long bytesPerSecondMax) {
 
     /// Returns options of an incremental backup, which continues the last one of these.
     public BackupOptions since(Path full, Path... increments) {
-        return new BackupOptions(Stream.concat(Stream.of(full), Stream.of(increments)).toList(), bytesPerSecondMax);
+        return new BackupOptions(
+                Stream.concat(Stream.of(full), Stream.of(increments)).toList(), bytesPerSecondMax);
     }
 
     /// Returns options with a limit of the bytes in a second.

@@ -83,7 +83,7 @@ public abstract class Store implements AutoCloseable {
     ///
     /// A temporary folder has the log since the backup, and changed pages, until [#close] deletes it.
     ///
-    /// @throws StoreException           as [#open(Path, StoreOptions)]; or if backup or archive does not have the moment
+    /// @throws StoreException           as [#open(Path, StoreOptions)]; or if backup or archive lacks the moment
     /// @throws IllegalArgumentException if the options have an archive or a backup, which belong to the view
     /// @throws IllegalStateException    as [#open(Path, StoreOptions)]
     public static Store open(View view, StoreOptions options) {
@@ -102,8 +102,8 @@ public abstract class Store implements AutoCloseable {
     private static Store open(String what, Opening opening, StoreOptions options) {
         Provider provider = ServiceLoader.load(Provider.class)
                 .findFirst()
-                .orElseThrow(() -> new StoreException("cannot open " + what
-                        + ", because persist-native is missing: add it to the class path"));
+                .orElseThrow(() -> new StoreException(
+                        "cannot open " + what + ", because persist-native is missing: add it to the class path"));
         PersistenceRuntime.get();
         GraphStore graph;
         try {
@@ -207,13 +207,13 @@ public abstract class Store implements AutoCloseable {
     /// the copy, with all that was committed before this call, and perhaps some later transactions. Prepared
     /// branches are in doubt there: never let both stores take part in transactions of one transaction manager.
     ///
-    /// With [BackupOptions#since] the backup is incremental: `cedrat restore` restores it with the earlier ones, and
+    /// With [BackupOptions#since] the backup is incremental: `cedrat restore` restores it with the earlier ones.
     /// [#open(View, StoreOptions)] reads them.
     ///
     /// **Threads:** any; several backups may run at once.
     ///
-    /// @throws StoreException if the folder has files, a file of this store is damaged, or a disk failed; or this store
-    ///     has not made the earlier backup, or it was opened since; or the log was full, so that the backup has
+    /// @throws StoreException if the folder has files, a file of this store is damaged, or a disk failed; or the
+    ///     earlier backup is of another store, or was opened since; or the log was full, so that the backup has
     ///     ended, and transactions go on. Delete the folder then
     public abstract BackupReport backup(Path folder, BackupOptions options);
 

@@ -61,7 +61,8 @@ public record View(List<Path> backups, Optional<Path> archive, Moment moment) {
 
     /// Returns the view of the store as it was when the last of these backups ended.
     public static View of(Path full, Path... increments) {
-        List<Path> backups = Stream.concat(Stream.of(full), Stream.of(increments)).toList();
+        List<Path> backups =
+                Stream.concat(Stream.of(full), Stream.of(increments)).toList();
         return new View(backups, Optional.empty(), new Moment.Newest());
     }
 

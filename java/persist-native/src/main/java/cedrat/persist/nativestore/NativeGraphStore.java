@@ -5,12 +5,10 @@ import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
-import cedrat.library.Libcedrat;
 import cedrat.persist.BackupOptions;
 import cedrat.persist.BackupReport;
 import cedrat.persist.GraphStore;
 import cedrat.persist.GraphStoreException;
-import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
@@ -27,7 +25,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
-import java.util.concurrent.ConcurrentHashMap;
 
 /// A `cedrat_graph` of `cedrat.h` in a store of its own: only translation, no thought.
 ///

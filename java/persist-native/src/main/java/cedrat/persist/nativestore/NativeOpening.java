@@ -43,10 +43,12 @@ final class NativeOpening {
     private static final long INCREMENTS = 2 * Long.BYTES;
     private static final long INCREMENT_COUNT = 3 * Long.BYTES;
 
-    private static final MethodHandle OPEN = NativeGraphStore.function(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, JAVA_LONG);
+    private static final MethodHandle OPEN =
+            NativeGraphStore.function(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, JAVA_LONG);
     private static final MethodHandle OPEN_AS_OF = NativeGraphStore.function(
             JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, JAVA_LONG);
-    private static final MethodHandle GRAPH_OPEN = NativeGraphStore.function(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    private static final MethodHandle GRAPH_OPEN =
+            NativeGraphStore.function(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
 
     private NativeOpening() {}
 
@@ -69,9 +71,11 @@ final class NativeOpening {
             options.set(JAVA_LONG, PAGE_POOL_BYTES, files.pageBytesMax());
             options.set(ADDRESS, ARCHIVE, optional(call, files.archive()));
             options.set(ADDRESS, BACKUP_FOLDER, optional(call, files.backup()));
-            int status = (int) OPEN.invokeExact(functions.open, path, options, to, message, (long) NativeGraphStore.MESSAGE_BYTES);
+            int status = (int)
+                    OPEN.invokeExact(functions.open, path, options, to, message, (long) NativeGraphStore.MESSAGE_BYTES);
             if (status != NativeGraphStore.OK) {
-                throw NativeGraphStore.failure(NativeGraphStore.name(functions, status) + ": " + message.getString(0), status);
+                throw NativeGraphStore.failure(
+                        NativeGraphStore.name(functions, status) + ": " + message.getString(0), status);
             }
             MemorySegment store = to.get(ADDRESS, 0);
             MemorySegment graph = openGraph(functions, store, false);
@@ -114,7 +118,8 @@ final class NativeOpening {
                     message,
                     (long) NativeGraphStore.MESSAGE_BYTES);
             if (status != NativeGraphStore.OK) {
-                throw NativeGraphStore.failure(NativeGraphStore.name(functions, status) + ": " + message.getString(0), status);
+                throw NativeGraphStore.failure(
+                        NativeGraphStore.name(functions, status) + ": " + message.getString(0), status);
             }
             MemorySegment store = to.get(ADDRESS, 0);
             MemorySegment graph = openGraph(functions, store, true);

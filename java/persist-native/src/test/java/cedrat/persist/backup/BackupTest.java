@@ -125,7 +125,9 @@ class BackupTest {
             long two = store.backup(increment, new BackupOptions().since(full)).upTo();
             Transaction.run(numbers::add);
             long temporary = temporaryFolders();
-            for (View view : List.of(View.of(full, increment), View.of(full, increment).archive(archive).at(two))) {
+            for (View view : List.of(
+                    View.of(full, increment),
+                    View.of(full, increment).archive(archive).at(two))) {
                 try (Store viewed = Store.open(view, new StoreOptions())) {
                     Numbers asOf = viewed.root("numbers", Numbers.class);
                     assertEquals(2, asOf.first);
@@ -181,8 +183,8 @@ class BackupTest {
         }
         long temporary = temporaryFolders();
         StoreOptions options = new StoreOptions();
-        StoreException late =
-                assertThrows(StoreException.class, () -> Store.open(View.of(full).at(1L << 40), options));
+        StoreException late = assertThrows(
+                StoreException.class, () -> Store.open(View.of(full).at(1L << 40), options));
         assertTrue(late.getMessage().startsWith("cannot open a view of the backup in " + full), late.getMessage());
         assertThrows(StoreException.class, () -> Store.open(View.of(folder.resolve("missing")), options));
         assertEquals(temporary, temporaryFolders());
@@ -205,7 +207,8 @@ class BackupTest {
             opened.setRoot("other", "second");
         }
         damagePages(store);
-        StoreOptions withBackup = new StoreOptions().archive(folder.resolve("archive")).backup(full);
+        StoreOptions withBackup =
+                new StoreOptions().archive(folder.resolve("archive")).backup(full);
         try (Store opened = Store.open(store, withBackup)) {
             assertEquals("first", opened.root("text", String.class));
             assertEquals("second", opened.root("other", String.class));

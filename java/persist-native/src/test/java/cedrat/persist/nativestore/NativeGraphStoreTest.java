@@ -276,9 +276,7 @@ class NativeGraphStoreTest {
             assertThrows(GraphStoreException.class, () -> store.commit(new byte[] {9, 0, 0, 0, 1}, 5));
             assertThrows(GraphStoreException.class, () -> store.read(identity + 100));
             assertThrows(GraphStoreException.class, () -> store.readMany(new long[] {identity, identity + 100}));
-            String twice = assertThrows(
-                            GraphStoreException.class,
-                            () -> NativeOpening.open(folder, FILES))
+            String twice = assertThrows(GraphStoreException.class, () -> NativeOpening.open(folder, FILES))
                     .getMessage();
             assertTrue(twice.contains("CEDRAT_IN_USE"), twice);
         }
