@@ -395,8 +395,8 @@ cedrat_status cedrat_open(const char *directory, const cedrat_options *options, 
 /* Makes asynchronous commits durable, takes a checkpoint and closes the store. Plain blocks that no checkpoint has made
  * durable are lost. Heaps of the store, and addresses in them, are invalid afterwards.
  *
- * Errors: CEDRAT_MISUSE while thread descriptors, graphs, collections of their objects or transactions (cedrat_txn) live,
- * or another call runs: the store stays open, and the handle valid. Any other status invalidates the handle.
+ * Errors: CEDRAT_MISUSE while thread descriptors, graphs, collections of their objects, transactions (cedrat_txn), change
+ * streams or consumers live, or another call runs: the store stays open, and the handle valid. Any other status invalidates the handle.
  * CEDRAT_STOPPED: the store had stopped. */
 cedrat_status cedrat_close(cedrat_store *store);
 

@@ -418,7 +418,7 @@ impl Handle for Opened {
         }
         let opened = Arc::try_unwrap(self).map_err(|opened| {
             let text =
-                "a graph or a transaction of the store is open, or another call uses it; close it when that is closed, or has returned";
+                "a graph, transaction, change stream or consumer of the store is open, or another call uses it; close it when that is closed, or has returned";
             (Some(opened), Failure::new(Status::Misuse, text))
         })?;
         let Opened { plain, heaps, memory, store, .. } = opened;
