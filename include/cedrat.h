@@ -8,15 +8,17 @@
  *
  * - It returns a cedrat_status. After any status but CEDRAT_OK the call has changed nothing, and its results are zero or
  *   unchanged. The message is returned by cedrat_error (calls with a thread descriptor), cedrat_txn_error (calls
- *   with a cedrat_txn), cedrat_message (calls with a store or heap alone, cedrat_graph_open, cedrat_records_open),
+ *   with a cedrat_txn), cedrat_message (calls with a store, heap, change stream or consumer, cedrat_graph_open,
+ *   cedrat_records_open),
  *   cedrat_graph_message (calls with a graph, or with a collection of its objects), cedrat_log_message (calls with a log
- *   or cursor), or in the buffer of cedrat_open and cedrat_log_open.
+ *   or cursor), or in the buffer of cedrat_open, cedrat_open_as_of, cedrat_restore, cedrat_restore_stream and cedrat_log_open.
  * - A null pointer is CEDRAT_NULL, unless a meaning is documented.
  * - Calls with a store, a heap, a graph or a log may come from any thread at any time. A thread descriptor belongs to one thread
- *   at a time; it may be handed to another between transactions. A cursor, a collection or a cedrat_txn belongs to one
- *   thread at a time.
- * - It never jumps or unwinds (no longjmp, C++ exception or panic), and never calls the program. Do not call it from a
- *   signal handler or in the child of a fork, where heaps are not mapped.
+ *   at a time; it may be handed to another between transactions. A cursor, a change stream, a collection or a cedrat_txn belongs
+ *   to one thread at a time. A consumer may be used by any thread.
+ * - It never jumps or unwinds (no longjmp, C++ exception or panic), and never calls the program, but for the functions that a program
+ *   gives to cedrat_backup_to_stream and cedrat_restore_stream. Do not call it from a signal handler or in the child of a fork,
+ *   where heaps are not mapped.
  * - It is not a point at which a thread is cancelled (pthread_cancel). Only cedrat_malloc may be one, when the heap is nearly
  *   full, and the process ends then: a thread that may be cancelled disables that around it.
  * - Sizes, lengths and offsets are in bytes. Names are UTF-8 that ends with a zero.
@@ -77,7 +79,12 @@ typedef enum cedrat_status {
    * log_limit_bytes); the message names the limit. Its locks are free. Free it, and run it again in smaller steps. */
   CEDRAT_ROLLED_BACK = 19,
   /* A class was dropped, because no object had it (cedrat_graph_collect_drop_classes). Define it again, under a new number. */
-  CEDRAT_CLASS_DROPPED = 20
+  CEDRAT_CLASS_DROPPED = 20,
+  /* The store is a view of the past (cedrat_open_as_of), which is only read. */
+  CEDRAT_READ_ONLY = 21,
+  /* A change stream needs log that neither the store nor its archive has any more. Read the data itself, and begin a new stream; a
+   * consumer calls cedrat_consumer_restart. */
+  CEDRAT_CHANGES_LOST = 22
 } cedrat_status;
 
 /* The moment at which cedrat_commit returns. */
@@ -111,6 +118,13 @@ typedef struct cedrat_graph_collection cedrat_graph_collection;
 
 /* A transaction over records, heaps and a graph at once. From cedrat_txn_begin to cedrat_txn_free. */
 typedef struct cedrat_txn cedrat_txn;
+
+/* A stream of the committed transactions of a store. From cedrat_changes, cedrat_changes_after or cedrat_consumer_changes to
+ * cedrat_changes_free. */
+typedef struct cedrat_change_stream cedrat_change_stream;
+
+/* A named reader of the change stream, for which the store keeps its log. From cedrat_consumer_open to cedrat_consumer_free. */
+typedef struct cedrat_consumer cedrat_consumer;
 
 /* An open log alone, without a store around it. From cedrat_log_open to cedrat_log_close. */
 typedef struct cedrat_log cedrat_log;
@@ -236,10 +250,13 @@ typedef enum cedrat_heuristic {
   CEDRAT_HEURISTIC_ROLLBACK = 2
 } cedrat_heuristic;
 
-/* Options of a backup. */
+/* Options of a backup. Begin with `cedrat_backup_options options = {0};`. */
 typedef struct cedrat_backup_options {
   uint64_t bytes_per_second_max; /* of pages and heaps; 0: as many as possible */
-  uint64_t reserved[7];          /* zero */
+  const char *const *since;      /* directories of an earlier full backup and of its increments, in their order: only what changed since is
+                                  * copied (an incremental backup); null: all */
+  size_t since_count;            /* the number of these directories */
+  uint64_t reserved[5];          /* zero */
 } cedrat_backup_options;
 
 /* The result of a backup. */
@@ -247,8 +264,17 @@ typedef struct cedrat_backup_report {
   uint64_t up_to_lsn;   /* every transaction that had committed up to here is in the backup */
   uint64_t bytes;       /* of pages and heaps that were read */
   uint64_t nanoseconds; /* time that it took */
-  uint64_t reserved[5];
+  uint64_t cannot_continue; /* 1: the backup is complete, but no incremental one can continue it, because the store could not note it;
+                             * cedrat_message returns the reason */
+  uint64_t reserved[4];
 } cedrat_backup_report;
+
+/* Writes the next bytes of a stream. Returns 0, or another number if it has failed: it is not called again then. */
+typedef int (*cedrat_stream_write)(void *context, const void *bytes, size_t size);
+
+/* Reads the next bytes of a stream to bytes, at most size of them. Returns their number, 0 at the end of the stream, or a negative number
+ * if it has failed. */
+typedef int64_t (*cedrat_stream_read)(void *context, void *bytes, size_t size);
 
 /* The result of a scrub. */
 typedef struct cedrat_scrub_report {
@@ -263,8 +289,59 @@ typedef struct cedrat_scrub_report {
 typedef struct cedrat_restore_options {
   uint64_t lsn;         /* not 0: the record with this LSN, and all before it */
   uint64_t time_ms;     /* not 0: the last moment of the archive up to this time, in milliseconds since 1970 (UTC); without lsn */
-  uint64_t reserved[6]; /* zero */
+  const char *const *increments; /* directories of the incremental backups that continue the full one, in their order; null: none */
+  size_t increment_count;        /* the number of these directories */
+  uint64_t reserved[4];          /* zero */
 } cedrat_restore_options;
+
+/* The bytes of a token: a position in the change stream of one store. */
+#define CEDRAT_TOKEN_SIZE 32
+
+/* The longest name of a consumer. */
+#define CEDRAT_CONSUMER_NAME_MAX 128
+
+/* Kind of a change. Later versions may add others. */
+typedef enum cedrat_change_kind {
+  CEDRAT_CHANGE_END = 0,    /* the transaction has no more */
+  CEDRAT_CHANGE_PUT = 1,    /* the table with the root page `page` has `value` under `key` now, both as the table encodes them */
+  CEDRAT_CHANGE_REMOVE = 2, /* the table has no value under `key` now */
+  CEDRAT_CHANGE_DROP = 3,   /* the structure with the root page `page` was dropped */
+  CEDRAT_CHANGE_ADD = 4,    /* `amount` was added to the number at `page` and `slot` */
+  CEDRAT_CHANGE_WORDS = 5,  /* the heap with the number `heap` has the words `value` from `offset` on (cedrat_heap_number) */
+  CEDRAT_CHANGE_RECORD = 6, /* the program has logged a record of the kind `name`, with the bytes `value` */
+  CEDRAT_CHANGE_RAW = 7,    /* the operation `name` has changed `page` and `slot`; `value` has its arguments as logged. So records
+                             * and objects */
+  CEDRAT_CHANGE_OTHER = 8   /* a kind of change that C does not have yet */
+} cedrat_change_kind;
+
+/* A change of a committed transaction. Members that its kind does not name are zero. */
+typedef struct cedrat_change {
+  uint32_t kind;     /* cedrat_change_kind */
+  uint32_t slot;
+  uint64_t page;
+  uint64_t heap;
+  uint64_t offset;   /* of the first word in the heap, in bytes */
+  int64_t amount;
+  const char *name;  /* this and the next ones are valid until the next call with the stream */
+  const void *key;
+  size_t key_size;
+  const void *value;
+  size_t value_size; /* of words: 8 bytes for each */
+  uint64_t reserved[4];
+} cedrat_change;
+
+/* The state of a consumer. */
+typedef struct cedrat_consumer_status {
+  char name[CEDRAT_CONSUMER_NAME_MAX + 8]; /* with a zero at the end */
+  uint64_t position_lsn;   /* all commits up to this LSN were confirmed */
+  uint64_t needs_lsn;      /* the first LSN that it needs */
+  uint64_t limit_bytes;    /* of log that it may keep */
+  uint64_t lag_bytes;      /* of log from needs_lsn on */
+  uint64_t released_bytes; /* of log that it kept when it was released */
+  int is_released;         /* not 0: it keeps the log no longer, beyond its limit or in a full log */
+  int lacks_log;           /* not 0: the log lacks records that it needs; an archive may have them */
+  uint64_t reserved[4];
+} cedrat_consumer_status;
 
 /* Statistics of a store since it was opened. */
 typedef struct cedrat_statistics {
@@ -318,8 +395,8 @@ cedrat_status cedrat_open(const char *directory, const cedrat_options *options, 
 /* Makes asynchronous commits durable, takes a checkpoint and closes the store. Plain blocks that no checkpoint has made
  * durable are lost. Heaps of the store, and addresses in them, are invalid afterwards.
  *
- * Errors: CEDRAT_MISUSE while thread descriptors, graphs, collections of their objects or transactions (cedrat_txn) live,
- * or another call runs: the store stays open, and the handle valid. Any other status invalidates the handle.
+ * Errors: CEDRAT_MISUSE while thread descriptors, graphs, collections of their objects, transactions (cedrat_txn), change
+ * streams or consumers live, or another call runs: the store stays open, and the handle valid. Any other status invalidates the handle.
  * CEDRAT_STOPPED: the store had stopped. */
 cedrat_status cedrat_close(cedrat_store *store);
 
@@ -338,12 +415,23 @@ cedrat_status cedrat_checkpoint(cedrat_store *store);
  * too. Both stores have the same identity: never let both take part in two-phase commits. No plain blocks are allocated, and no bytes
  * stored plainly, while a backup runs. Any thread may call it, also several at once.
  *
+ * With since, the backup is incremental: it is restored with the earlier ones, by cedrat_restore, and opens as no store.
+ *
  * Errors: CEDRAT_EXISTS: the directory has files. CEDRAT_MISUSE: plain blocks or plain stores wait for a checkpoint; the store is
- * volatile. CEDRAT_LOG_FULL: the log was full, and the backup kept it from being truncated; transactions go on. CEDRAT_DAMAGED: the
- * message names file and offset in this store. CEDRAT_STOPPED, CEDRAT_IO. After CEDRAT_EXISTS the directory is unchanged, after any
+ * volatile; the store cannot continue the earlier backup, which is of another store or history, or was opened since. CEDRAT_UNKNOWN:
+ * there is no earlier backup. CEDRAT_LOG_FULL: the log was full, and the backup kept it from being truncated; transactions go on.
+ * CEDRAT_DAMAGED: the message names file and offset in this store, or in the earlier backup. CEDRAT_STOPPED, CEDRAT_IO. After CEDRAT_EXISTS the directory is unchanged, after any
  * other error it is no store: delete it. */
 cedrat_status cedrat_backup(cedrat_store *store, const char *directory, const cedrat_backup_options *options,
                             cedrat_backup_report *report);
+
+/* Backs up as cedrat_backup does, to a stream, full or incremental. write is called with the context in this thread, one call at a time,
+ * with at most 1 MiB. It may use other stores, but makes no call with this one, and returns: no longjmp, no exception.
+ *
+ * Errors: those of cedrat_backup but CEDRAT_EXISTS. CEDRAT_NULL: write. CEDRAT_IO: write has failed; the message has the number that it
+ * has returned. After an error the stream is incomplete, and cedrat_restore_stream refuses it. */
+cedrat_status cedrat_backup_to_stream(cedrat_store *store, cedrat_stream_write write, void *context,
+                                      const cedrat_backup_options *options, cedrat_backup_report *report);
 
 /* Archives all that is durable now, which the store does each second, and when it is closed. If lsn is not null, *lsn becomes the LSN up
  * to which the archive has all records.
@@ -373,12 +461,36 @@ cedrat_status cedrat_archive_forget(cedrat_store *store, const char *backup, uin
  * report may be null.
  *
  * Errors: CEDRAT_MISUSE: the moment is older than the backup, or later than the archive (without one, later than the backup); the archive
- * is of another store or history; or a heap was replaced next to the moment. CEDRAT_OPTIONS: lsn and time_ms are both set. CEDRAT_EXISTS:
- * the directory has files. CEDRAT_IN_USE: the backup is an open store. CEDRAT_UNKNOWN: backup or archive is missing. CEDRAT_DAMAGED,
+ * is of another store or history; an increment does not continue the backup before it; or a heap was replaced next to the moment.
+ * CEDRAT_OPTIONS: lsn and time_ms are both set. CEDRAT_EXISTS: the directory has files. CEDRAT_IN_USE: the backup is an open store. CEDRAT_UNKNOWN: backup or archive is missing. CEDRAT_DAMAGED,
  * CEDRAT_IO: the message names the file. After CEDRAT_EXISTS the directory is unchanged, after any other error it is no store: delete
  * it. */
 cedrat_status cedrat_restore(const char *backup, const char *archive, const char *directory, const cedrat_restore_options *options,
                              cedrat_backup_report *report, char *message, size_t message_len);
+
+/* Writes the backup of a stream to a directory that is empty, or is created, durably. A full backup is a store then; an incremental one
+ * is restored with those before it (cedrat_restore). If bytes is not null, *bytes becomes the number of bytes of its files. read is called
+ * with the context in this thread, one call at a time, until the stream has ended; it returns, without longjmp or exception.
+ *
+ * Errors: CEDRAT_EXISTS: the directory has files. CEDRAT_IO: the stream is torn, changed, or none, or bytes follow it: the message has the
+ * offset; or read has failed: the message has the number that it has returned. CEDRAT_NULL. After CEDRAT_EXISTS the directory is unchanged, after
+ * any other error it is no store: delete it. */
+cedrat_status cedrat_restore_stream(cedrat_stream_read read, void *context, const char *directory, uint64_t *bytes, char *message,
+                                    size_t message_len);
+
+/* Opens a store as it was at a moment, to be read: from a backup, its increments in moment, and an archive, which are only read. archive may be
+ * null: then the end of the backup is the only moment. moment may be null: the newest one. The store itself may be open, in this process
+ * or another one; no program may open the backup as a store meanwhile. scratch is a directory that is empty, or is created, for the log
+ * since the backup, heaps and changed pages: delete it after cedrat_close. If lsn is not null, *lsn becomes the LSN as of which the view is.
+ *
+ * The view has all that had committed at the moment; prepared transactions without an outcome are rolled back in it. It is used like a
+ * store, by any threads. Calls that would change it are CEDRAT_READ_ONLY, plain stores to its heaps CEDRAT_MISUSE. Heaps with a
+ * fixed address need it: a view and its store with such heaps are open in different processes. options are those of cedrat_open, without
+ * volatile_memory, archive and backup; they may be null.
+ *
+ * Errors: those of cedrat_restore for backup, archive and moment, and those of cedrat_open. CEDRAT_EXISTS, CEDRAT_IO: scratch has files. */
+cedrat_status cedrat_open_as_of(const char *backup, const char *archive, const char *scratch, const cedrat_restore_options *moment,
+                                const cedrat_options *options, cedrat_store **store, uint64_t *lsn, char *message, size_t message_len);
 
 /* Writes 1 to *stable if the commit with this LSN, and each before it, is durable, otherwise 0. If wait is not 0, it
  * waits until they are durable.
@@ -427,6 +539,10 @@ void *cedrat_heap_address(const cedrat_heap *heap);
 
 /* Returns the size of the heap; 0 for a null heap. */
 uint64_t cedrat_heap_size(const cedrat_heap *heap);
+
+/* The number under which a change stream has the words of a heap; 0 for a null pointer. Another heap of the store, also a later one of the same
+ * name, has another number. */
+uint32_t cedrat_heap_number(const cedrat_heap *heap);
 
 /* Returns the first offset that programs may use: 0 in a raw heap, otherwise the first behind the allocator's metadata. */
 uint64_t cedrat_heap_first_offset(const cedrat_heap *heap);
@@ -1008,6 +1124,88 @@ cedrat_status cedrat_records_delete(cedrat_txn *txn, uint64_t records, uint64_t 
  *
  * Errors: CEDRAT_LIMIT: there are more. CEDRAT_ABORTED. */
 cedrat_status cedrat_records_list(cedrat_txn *txn, uint64_t records, uint64_t *places, size_t capacity, size_t *count);
+
+/* ---- the change stream ------------------------------------------------------------------------------------------ */
+
+/* Opens a stream of the transactions whose commit records have this LSN or a later one, in their order (docs/use/changes.md). The stream does
+ * not keep the log: a consumer does. The store cannot be closed while the stream lives.
+ *
+ * Errors: CEDRAT_CHANGES_LOST: neither the log nor the archive goes back to this LSN. CEDRAT_MISUSE: the store is volatile. CEDRAT_STOPPED,
+ * CEDRAT_DAMAGED, CEDRAT_IO. */
+cedrat_status cedrat_changes(cedrat_store *store, uint64_t from_lsn, cedrat_change_stream **stream);
+
+/* Opens a stream of the transactions that have committed after a position: a token of CEDRAT_TOKEN_SIZE bytes.
+ *
+ * Errors: CEDRAT_MISUSE: these bytes are no token, or one of another store, or one of a later state than a restored store has. Those of
+ * cedrat_changes, also at the first transaction. */
+cedrat_status cedrat_changes_after(cedrat_store *store, const void *token, cedrat_change_stream **stream);
+
+/* Moves to the next transaction that has committed durably: *lsn receives the LSN of its commit record, *transaction, which may be null, its
+ * number, or 0 for a transaction over heaps alone. *lsn is 0 if there is none now. Changes of the transaction before it that
+ * were not read are left out.
+ *
+ * Errors: CEDRAT_CHANGES_LOST, CEDRAT_STOPPED, CEDRAT_DAMAGED, CEDRAT_IO. The position stays as it was: the next call tries again. */
+cedrat_status cedrat_changes_next(cedrat_change_stream *stream, uint64_t *lsn, uint64_t *transaction);
+
+/* Returns the next change of the present transaction; its kind is CEDRAT_CHANGE_END behind the last one. Changes are read on demand, so that a
+ * transaction of any length needs little memory.
+ *
+ * Errors: CEDRAT_MISUSE: there is no present transaction. Those of cedrat_changes_next, which then returns the whole transaction again. */
+cedrat_status cedrat_changes_next_change(cedrat_change_stream *stream, cedrat_change *change);
+
+/* Waits until more of the log is durable, for about this time at most; *more is 1 then. cedrat_changes_next then looks whether a
+ * transaction has committed: a thread that follows a store calls both in turn. It ends the present transaction.
+ *
+ * Errors: CEDRAT_STOPPED. */
+cedrat_status cedrat_changes_wait(cedrat_change_stream *stream, uint64_t timeout_ms, int *more);
+
+/* Writes the token of the present position to token, which has space for CEDRAT_TOKEN_SIZE bytes: all transactions up to the present one. A
+ * program that keeps what it derives in the same store writes the token there, too, in the same transaction. */
+cedrat_status cedrat_changes_token(cedrat_change_stream *stream, void *token);
+
+/* Frees a stream. Null is allowed. */
+void cedrat_changes_free(cedrat_change_stream *stream);
+
+/* Opens the consumer of this name, and creates it if there is none: then it gets the transactions that commit from now on. The store keeps
+ * the log for it, also across openings and crashes, up to limit_bytes (0: 256 MiB), which is fixed when it is created. It gets each transaction
+ * at least once. The store cannot be closed while the handle lives.
+ *
+ * Errors: CEDRAT_LIMIT: a longer name than CEDRAT_CONSUMER_NAME_MAX, or too many consumers. CEDRAT_MISUSE: the store is volatile.
+ * CEDRAT_READ_ONLY, CEDRAT_STOPPED, CEDRAT_IO. */
+cedrat_status cedrat_consumer_open(cedrat_store *store, const char *name, uint64_t limit_bytes, cedrat_consumer **consumer);
+
+/* Opens the stream of the transactions that have committed after the position of a consumer.
+ *
+ * Errors: CEDRAT_UNKNOWN: it was dropped. Those of cedrat_changes_after. */
+cedrat_status cedrat_consumer_changes(cedrat_consumer *consumer, cedrat_change_stream **stream);
+
+/* Writes the token that was confirmed last to token, which has space for CEDRAT_TOKEN_SIZE bytes.
+ *
+ * Errors: CEDRAT_UNKNOWN: the consumer was dropped. */
+cedrat_status cedrat_consumer_token(cedrat_consumer *consumer, void *token);
+
+/* Confirms, durably, all transactions up to a token: they are not delivered again, and the log is not kept for them. It writes to the disk once:
+ * confirm many transactions together. An older token than the last one has no effect.
+ *
+ * Errors: CEDRAT_MISUSE: no token, or one of another store. CEDRAT_UNKNOWN: the consumer was dropped. CEDRAT_STOPPED, CEDRAT_IO: the position is
+ * the old one or the new one. */
+cedrat_status cedrat_consumer_confirm(cedrat_consumer *consumer, const void *token);
+
+/* Moves a consumer to the present position, also if it has lost changes: it gets the transactions that commit from now on.
+ *
+ * Errors: CEDRAT_UNKNOWN: it was dropped. CEDRAT_STOPPED, CEDRAT_IO. */
+cedrat_status cedrat_consumer_restart(cedrat_consumer *consumer);
+
+/* Frees the handle of a consumer, which lives on in the store. Null is allowed. No other call with it may run. */
+void cedrat_consumer_free(cedrat_consumer *consumer);
+
+/* Returns the state of all consumers. consumers has space for capacity of them; *count receives their number. */
+cedrat_status cedrat_consumer_list(cedrat_store *store, cedrat_consumer_status *consumers, size_t capacity, size_t *count);
+
+/* Drops a consumer: the log is not kept for it any more.
+ *
+ * Errors: CEDRAT_UNKNOWN: there is none of this name. CEDRAT_STOPPED, CEDRAT_IO. */
+cedrat_status cedrat_consumer_drop(cedrat_store *store, const char *name);
 
 /* ---- logs alone ------------------------------------------------------------------------------------------------- */
 

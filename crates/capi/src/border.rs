@@ -1,6 +1,6 @@
 //! C functions for stores and heaps. `include/cedrat.h` documents their contracts.
 //!
-//! This module and `words`, `faces`, `graphs`, `logs`, `options` contain the `unsafe` code of the interface. It is sound
+//! This module and `words`, `faces`, `graphs`, `logs`, `options`, `copies`, `changes` contain the `unsafe` code of the interface. It is sound
 //! because callers meet the requirements of the header, which no library can check:
 //!
 //! 1. a pointer is null, which is an error without further effect, or points to an object of its type: a string that ends
@@ -13,17 +13,17 @@
 //! Besides, nothing unwinds into C: each function catches a panic, and returns a status for it.
 //!
 //! 5. Functions have the names that the header declares, and no other symbol begins with `cedrat_`;
-//! 6. `pthread_setcancelstate` is that of the C library, for which each state that it has returned is valid.
+//! 6. `pthread_setcancelstate` is that of the C library, for which each state that it has returned is valid;
+//! 7. a function of the program returns as the header says, without a jump or an exception. It is called by the thread that made the
+//!    call, one call at a time, and not after that call has returned.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::opened::{HeapHandle, Opened, offset_in};
-use crate::options::{
-    BackupChoices, BackupReport, HeapChoices, RestoreChoices, ScrubReport, Statistics, StoreChoices, Usage, given,
-};
+use crate::options::{HeapChoices, ScrubReport, Statistics, StoreChoices, Usage, given};
 use crate::status::{Failure, NAMES, Result, Status};
 
 /// Returns a string from C.
@@ -37,6 +37,46 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, what: &'static str) -> Result
     // SAFETY: 1; it is not null.
     let text = unsafe { CStr::from_ptr(text) };
     text.to_str().map_err(|_| Failure::new(Status::Misuse, format!("{what} is not UTF-8")))
+}
+
+/// Returns strings from C, in their order; none for null.
+///
+/// # Safety
+/// 1 and 4.
+pub(crate) unsafe fn texts<'a>(
+    texts: Option<NonNull<*const c_char>>,
+    count: usize,
+    what: &'static str,
+) -> Result<Vec<&'a str>> {
+    match (texts, len_in_memory(count.saturating_mul(size_of::<*const c_char>()), what)?) {
+        (_, 0) => Ok(Vec::new()),
+        (None, _) => Err(Failure::null(what)),
+        // SAFETY: 1 and 4.
+        (Some(texts), _) => (0..count).map(|at| unsafe { text(*texts.as_ptr().add(at), what) }).collect(),
+    }
+}
+
+/// Writes the first of these structures to C, and their number.
+///
+/// # Safety
+/// 1; there is space for `capacity` of them.
+pub(crate) unsafe fn list<T>(
+    all: impl ExactSizeIterator<Item = T>,
+    (to, what): (*mut T, &'static str),
+    capacity: usize,
+    count: *mut usize,
+) -> Result<()> {
+    // SAFETY: 1.
+    let count = unsafe { room(count, "count")? };
+    if to.is_null() && capacity > 0 {
+        return Err(Failure::null(what));
+    }
+    count.write(all.len());
+    for (at, one) in all.enumerate().take(capacity) {
+        // SAFETY: 1; there is space for `capacity` of them.
+        unsafe { to.add(at).write(one) };
+    }
+    Ok(())
 }
 
 /// Returns the space for a result.
@@ -199,7 +239,7 @@ pub(crate) unsafe fn open_as<H: Handle>(
 ///
 /// # Safety
 /// 1 and 4.
-unsafe fn says(call: impl FnOnce() -> Result<()>, (message, message_len): (*mut c_char, usize)) -> Status {
+pub(crate) unsafe fn says(call: impl FnOnce() -> Result<()>, (message, message_len): (*mut c_char, usize)) -> Status {
     let _whole = Uncancelled::begin();
     let failure = match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(())) => return Status::Ok,
@@ -337,31 +377,6 @@ pub(crate) unsafe extern "C" fn cedrat_checkpoint(store: *const Opened) -> Statu
     unsafe { with_opened(store, |store| store.checkpoint()) }
 }
 
-/// `cedrat_backup`.
-///
-/// # Safety
-/// 1 and 2.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cedrat_backup(
-    store: *const Opened,
-    directory: *const c_char,
-    options: *const BackupChoices,
-    report: *mut BackupReport,
-) -> Status {
-    let copy = |store: &Arc<Opened>| {
-        // SAFETY: 1.
-        let (directory, options) = unsafe { (text(directory, "directory")?, given(options)) };
-        let reported = store.backup(directory, options)?;
-        if !report.is_null() {
-            // SAFETY: 1.
-            unsafe { room(report, "report")? }.write(reported);
-        }
-        Ok(())
-    };
-    // SAFETY: 2.
-    unsafe { with_opened(store, copy) }
-}
-
 /// `cedrat_archive_extend`.
 ///
 /// # Safety
@@ -423,39 +438,6 @@ pub(crate) unsafe extern "C" fn cedrat_scrub(
     };
     // SAFETY: 2.
     unsafe { with_opened(store, scrub) }
-}
-
-/// `cedrat_restore`.
-///
-/// # Safety
-/// 1 and 4.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cedrat_restore(
-    backup: *const c_char,
-    archive: *const c_char,
-    directory: *const c_char,
-    options: *const RestoreChoices,
-    report: *mut BackupReport,
-    message: *mut c_char,
-    message_len: usize,
-) -> Status {
-    let restore = || {
-        // SAFETY: 1.
-        let (backup, to) = unsafe { (text(backup, "backup")?, text(directory, "directory")?) };
-        // SAFETY: 1.
-        let archive = if archive.is_null() { None } else { Some(Path::new(unsafe { text(archive, "archive")? })) };
-        // SAFETY: 1.
-        let target = unsafe { given(options) }.to_target()?;
-        let restored = front::restore(backup, archive, to, target)?;
-        if !report.is_null() {
-            let reported = BackupReport::new(restored.up_to, restored.bytes, restored.total);
-            // SAFETY: 1.
-            unsafe { room(report, "report")? }.write(reported);
-        }
-        Ok(())
-    };
-    // SAFETY: 1 and 4.
-    unsafe { says(restore, (message, message_len)) }
 }
 
 /// `cedrat_is_stable`.
@@ -614,6 +596,16 @@ pub(crate) unsafe extern "C" fn cedrat_heap_address(heap: *const HeapHandle) -> 
 pub(crate) unsafe extern "C" fn cedrat_heap_size(heap: *const HeapHandle) -> u64 {
     // SAFETY: 2.
     unsafe { heap.as_ref() }.map_or(0, |heap| heap.heap.size())
+}
+
+/// `cedrat_heap_number`.
+///
+/// # Safety
+/// 2.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_heap_number(heap: *const HeapHandle) -> u32 {
+    // SAFETY: 2.
+    unsafe { heap.as_ref() }.map_or(0, |heap| heap.heap.number())
 }
 
 /// `cedrat_heap_first_offset`.

@@ -65,6 +65,7 @@ pub(crate) fn failure_of(error: front::Error) -> Failure {
         },
         front::Error::LogFull { .. } => Some(Status::LogFull),
         front::Error::TooLarge { .. } => Some(Status::Limit),
+        front::Error::ReadOnly => Some(Status::ReadOnly),
         front::Error::Damaged(_) => Some(Status::Damaged),
         front::Error::Pages(error) => Some(of_pages(error)),
         front::Error::Io { .. } => Some(Status::Io),

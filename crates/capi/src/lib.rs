@@ -6,13 +6,17 @@
 //! 3. `thread`: a thread's descriptor, and the conversion of addresses to offsets in heaps;
 //! 4. `exit`: the end of a thread that has a descriptor;
 //! 5. `alone`: an open log without a store;
-//! 6. `border`, `words`, `prepared`, `graphs`, `logs`: the C functions. Nothing unwinds through them.
+//! 6. `border`, `copies`, `words`, `prepared`, `graphs`, `changes`, `logs`: the C functions. Nothing unwinds through them.
 
 #![deny(unsafe_code)]
 
 mod alone;
 #[allow(unsafe_code)] // its reasons are numbered there
 mod border;
+#[allow(unsafe_code)]
+mod changes;
+#[allow(unsafe_code)]
+mod copies;
 #[allow(unsafe_code)]
 mod exit;
 #[allow(unsafe_code)]

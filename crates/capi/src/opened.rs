@@ -2,14 +2,18 @@
 
 use front::Store;
 use front::heap::{Commit, Error, Heap, Held, Memory};
-use front::txn::{BackupOptions, ScrubOptions};
+use front::media::{Media, RealDisk};
+use front::txn::{BackupOptions, RestoreTarget, ScrubOptions, View, open_as_of};
+use front::wal::Lsn;
+use std::io::Write;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::UNIX_EPOCH;
 
 use crate::border::Handle;
-use crate::options::{BackupChoices, BackupReport, HeapChoices, ScrubReport, Statistics, StoreChoices, Usage};
+use crate::options::{BackupReport, HeapChoices, ScrubReport, Statistics, StoreChoices, Usage};
 use crate::status::{Failure, Result, Status};
 
 /// Type of a root that a C program has set, for readers of the heap in another language.
@@ -57,6 +61,27 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Destination of a backup.
+pub(crate) enum Destination {
+    Directory(String),
+    Stream(Box<dyn Write + Send>),
+}
+
+/// Copies a store.
+fn copy(
+    store: &Store,
+    to: Destination,
+    since: &[&str],
+    bytes_per_second_max: u64,
+) -> Result<front::txn::BackupReport, front::Error> {
+    let since = if since.is_empty() { None } else { Some(front::backup_chain(since)?) };
+    let options = BackupOptions { since: since.as_ref(), bytes_per_second_max, ..BackupOptions::default() };
+    match to {
+        Destination::Directory(directory) => front::backup(store, directory, options),
+        Destination::Stream(stream) => store.backup_to_stream(stream, options),
+    }
+}
+
 impl Opened {
     /// Opens a store, with an archive in a directory if there is one, and a backup.
     pub(crate) fn open(
@@ -84,7 +109,33 @@ impl Opened {
             let store = front::open_with(directory, options, front::registry())?;
             (store.memory(), Some(store))
         };
-        Ok(Arc::new(Opened {
+        Ok(Opened::of(memory, store, choices))
+    }
+
+    /// Opens a store as it was at a moment, from a backup with its increments and an archive, and returns the LSN as of which it is.
+    pub(crate) fn view(
+        backups: &[&str],
+        archive: Option<&Path>,
+        moment: RestoreTarget,
+        scratch: &str,
+        choices: StoreChoices,
+    ) -> Result<(Arc<Opened>, Lsn)> {
+        let options = choices.to_options()?;
+        if choices.volatile_memory != 0 || choices.archive.is_some() || choices.backup.is_some() {
+            let text =
+                "a view has its backup and its archive as arguments; leave volatile_memory, archive and backup zero";
+            return Err(Failure::new(Status::Options, text));
+        }
+        let chain = front::backup_chain(backups)?;
+        let archive = archive.map(|archive| -> Arc<dyn Media> { Arc::new(RealDisk::new(archive)) });
+        let scratch: Arc<dyn Media> = Arc::new(RealDisk::buffered(scratch));
+        let view = View { backup: Arc::clone(chain.media()), archive, moment, scratch };
+        let (store, lsn) = open_as_of(&view, options, front::registry())?;
+        Ok((Opened::of(store.memory(), Some(store), choices), lsn))
+    }
+
+    fn of(memory: Memory, store: Option<Store>, choices: StoreChoices) -> Arc<Opened> {
+        Arc::new(Opened {
             plain: Mutex::new(None),
             heaps: Mutex::default(),
             memory,
@@ -95,7 +146,7 @@ impl Opened {
             checks_blocks: choices.check_blocks != 0,
             threads: AtomicUsize::new(0),
             message: Mutex::default(),
-        }))
+        })
     }
 
     /// Returns the store.
@@ -197,7 +248,8 @@ impl Opened {
     /// lack them, and have the commits after them.
     fn no_backup(&self) -> Result<MutexGuard<'_, Option<Plain>>> {
         if self.store.as_ref().is_some_and(|store| store.archive_status().is_some()) {
-            let text = "plain stores are not in the log: open the store without an archive, or use transactions";
+            let text =
+                "plain stores are not in the log: use transactions, or a store without an archive that is no view";
             return Err(Failure::new(Status::Misuse, text));
         }
         let plain = lock(&self.plain);
@@ -210,8 +262,8 @@ impl Opened {
         }
     }
 
-    /// Copies the store to a directory while transactions run.
-    pub(crate) fn backup(&self, directory: &str, choices: BackupChoices) -> Result<BackupReport> {
+    /// Copies the store while transactions run: all of it, or what changed since an earlier backup with its increments.
+    pub(crate) fn backup(&self, to: Destination, since: &[&str], bytes_per_second_max: u64) -> Result<BackupReport> {
         let store = self.store()?;
         let plain = lock(&self.plain);
         if plain.is_some() || self.stored_plainly.load(Ordering::Acquire) {
@@ -220,12 +272,15 @@ impl Opened {
         }
         self.backups.fetch_add(1, Ordering::Relaxed);
         drop(plain);
-        let options = BackupOptions { bytes_per_second_max: choices.bytes_per_second_max };
-        let copied = front::backup(store, directory, options);
+        let copied = copy(store, to, since, bytes_per_second_max);
         let _plain = lock(&self.plain);
         self.backups.fetch_sub(1, Ordering::Relaxed);
         let report = copied?;
-        Ok(BackupReport::new(report.up_to, report.bytes, report.total))
+        let cannot_continue = u64::from(report.cannot_continue.is_some());
+        if let Some(why) = report.cannot_continue {
+            *lock(&self.message) = why;
+        }
+        Ok(BackupReport { cannot_continue, ..BackupReport::new(report.up_to, report.bytes, report.total) })
     }
 
     /// Archives all that is durable now.
@@ -363,7 +418,7 @@ impl Handle for Opened {
         }
         let opened = Arc::try_unwrap(self).map_err(|opened| {
             let text =
-                "a graph or a transaction of the store is open, or another call uses it; close it when that is closed, or has returned";
+                "a graph, transaction, change stream or consumer of the store is open, or another call uses it; close it when that is closed, or has returned";
             (Some(opened), Failure::new(Status::Misuse, text))
         })?;
         let Opened { plain, heaps, memory, store, .. } = opened;

@@ -53,7 +53,9 @@ pub(crate) struct HeapChoices {
 #[repr(C)]
 pub(crate) struct BackupChoices {
     pub(crate) bytes_per_second_max: u64,
-    pub(crate) reserved: [u64; 7],
+    pub(crate) since: Option<NonNull<*const c_char>>,
+    pub(crate) since_count: usize,
+    pub(crate) reserved: [u64; 5],
 }
 
 /// `cedrat_backup_report`.
@@ -63,7 +65,8 @@ pub(crate) struct BackupReport {
     pub(crate) up_to_lsn: u64,
     pub(crate) bytes: u64,
     pub(crate) nanoseconds: u64,
-    pub(crate) reserved: [u64; 5],
+    pub(crate) cannot_continue: u64,
+    pub(crate) reserved: [u64; 4],
 }
 
 impl BackupReport {
@@ -90,7 +93,9 @@ pub(crate) struct ScrubReport {
 pub(crate) struct RestoreChoices {
     pub(crate) lsn: u64,
     pub(crate) time_ms: u64,
-    pub(crate) reserved: [u64; 6],
+    pub(crate) increments: Option<NonNull<*const c_char>>,
+    pub(crate) increment_count: usize,
+    pub(crate) reserved: [u64; 4],
 }
 
 /// `cedrat_statistics`.
@@ -245,6 +250,13 @@ impl StoreChoices {
             options.memory.stripes_log2 = self.stripes.ilog2();
         }
         Ok(options)
+    }
+}
+
+impl BackupChoices {
+    /// Checks that they belong to this version of the header.
+    pub(crate) fn check(self) -> Result<()> {
+        must_be_zero(&self.reserved)
     }
 }
 

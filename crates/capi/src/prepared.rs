@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use front::txn::{BRANCH_ID_LEN_MAX, HeuristicOutcome};
 
-use crate::border::{self, Uncancelled, room, with_opened};
+use crate::border::{self, Uncancelled, list, with_opened};
 use crate::opened::Opened;
 use crate::status::{Failure, Result, Status};
 use crate::thread::Thread;
@@ -38,29 +38,6 @@ impl Branch {
         };
         Branch { id_len: name.len(), id, heuristic, transaction, since_lsn }
     }
-}
-
-/// Writes the first of these branches to C, and their number.
-///
-/// # Safety
-/// 1 of `border`; there is space for `capacity` of them.
-unsafe fn list(
-    all: impl ExactSizeIterator<Item = Branch>,
-    branches: *mut Branch,
-    capacity: usize,
-    count: *mut usize,
-) -> Result<()> {
-    // SAFETY: 1.
-    let count = unsafe { room(count, "count")? };
-    if branches.is_null() && capacity > 0 {
-        return Err(Failure::null("branches"));
-    }
-    count.write(all.len());
-    for (at, branch) in all.enumerate().take(capacity) {
-        // SAFETY: 1; there is space for `capacity` of them.
-        unsafe { branches.add(at).write(branch) };
-    }
-    Ok(())
 }
 
 /// Returns an identifier from C.
@@ -156,7 +133,7 @@ pub(crate) unsafe extern "C" fn cedrat_in_doubt(
         let all = store.store()?.in_doubt()?;
         let all = all.iter().map(|known| Branch::new(&known.id, None, known.txn.0, known.since.get()));
         // SAFETY: 1.
-        unsafe { list(all, branches, capacity, count) }
+        unsafe { list(all, (branches, "branches"), capacity, count) }
     };
     // SAFETY: 2.
     unsafe { with_opened(store, listed) }
@@ -207,7 +184,7 @@ pub(crate) unsafe extern "C" fn cedrat_heuristic_branches(
         let all = store.store()?.heuristic_branches()?;
         let all = all.iter().map(|known| Branch::new(&known.id, Some(known.outcome), 0, known.lsn.get()));
         // SAFETY: 1.
-        unsafe { list(all, branches, capacity, count) }
+        unsafe { list(all, (branches, "branches"), capacity, count) }
     };
     // SAFETY: 2.
     unsafe { with_opened(store, listed) }

@@ -33,10 +33,12 @@ pub(crate) enum Status {
     InDoubt = 18,
     RolledBack = 19,
     ClassDropped = 20,
+    ReadOnly = 21,
+    ChangesLost = 22,
 }
 
 /// Names, in the order of the numbers.
-pub(crate) const NAMES: [&CStr; 21] = [
+pub(crate) const NAMES: [&CStr; 23] = [
     c"CEDRAT_OK",
     c"CEDRAT_ABORTED",
     c"CEDRAT_OUT_OF_RANGE",
@@ -58,6 +60,8 @@ pub(crate) const NAMES: [&CStr; 21] = [
     c"CEDRAT_IN_DOUBT",
     c"CEDRAT_ROLLED_BACK",
     c"CEDRAT_CLASS_DROPPED",
+    c"CEDRAT_READ_ONLY",
+    c"CEDRAT_CHANGES_LOST",
 ];
 
 /// Reason why a call failed.
@@ -99,6 +103,7 @@ impl From<heap::Error> for Failure {
             heap::Error::Io { .. } => Status::Io,
             heap::Error::InDoubt { .. } => Status::InDoubt,
             heap::Error::LogFull(front::wal::LogFull::Stopped(_)) | heap::Error::Stopped(_) => Status::Stopped,
+            heap::Error::LogFull(front::wal::LogFull::ReadOnly) => Status::ReadOnly,
             heap::Error::LogFull(_) => Status::LogFull,
             heap::Error::Log(error) => of_log(error),
             _ => Status::Misuse,
@@ -124,6 +129,9 @@ impl From<front::Error> for Failure {
             front::Error::Branch(ref error) => of_branch(error),
             front::Error::Open(ref error) => of_opening(error),
             front::Error::InDoubt { .. } => Status::InDoubt,
+            front::Error::ReadOnly => Status::ReadOnly,
+            front::Error::ChangesLost { .. } => Status::ChangesLost,
+            front::Error::NoSuchConsumer { .. } => Status::Unknown,
             front::Error::TooLarge { .. } => Status::Limit,
             _ => Status::Misuse,
         };

@@ -139,31 +139,18 @@ pub fn open_with(directory: impl AsRef<Path>, options: Options, registry: Regist
 }
 
 /// Copies a store to a directory that is empty, or is created, while transactions run: [`Store::backup`](txn::Store::backup).
+/// With a [chain](backup_chain) of earlier backups in [`BackupOptions::since`](txn::BackupOptions::since), only what changed since is
+/// copied.
 ///
 /// # Errors
 /// Those of [`Store::backup`](txn::Store::backup).
 pub fn backup(
     store: &Store,
     directory: impl AsRef<Path>,
-    options: txn::BackupOptions,
+    options: txn::BackupOptions<'_>,
 ) -> Result<txn::BackupReport, Error> {
     let to: Arc<dyn media::Media> = Arc::new(media::RealDisk::new(directory.as_ref()));
     store.backup(&to, options)
-}
-
-/// Copies what changed since earlier backups, a full one and its increments in their order, to a directory that is empty, or is created:
-/// [`Store::backup_since`](txn::Store::backup_since).
-///
-/// # Errors
-/// Those of [`Store::backup_since`](txn::Store::backup_since) and [`BackupChain::open`](txn::BackupChain::open).
-pub fn backup_since(
-    store: &Store,
-    earlier: &[impl AsRef<Path>],
-    directory: impl AsRef<Path>,
-    options: txn::BackupOptions,
-) -> Result<txn::BackupReport, Error> {
-    let to: Arc<dyn media::Media> = Arc::new(media::RealDisk::new(directory.as_ref()));
-    store.backup_since(&backup_chain(earlier)?, &to, options)
 }
 
 /// Opens a full backup and its increments, in their order: [`BackupChain::open`](txn::BackupChain::open).

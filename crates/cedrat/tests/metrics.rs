@@ -6,10 +6,13 @@ use std::sync::{Arc, Mutex};
 
 use cedrat::heap::HeapOptions;
 use cedrat::media::{Call, Fault, Media, SimDisk};
-use cedrat::pages::LayoutKind;
-use cedrat::txn::{BackupOptions, FormatFresh, METRICS, RecordId, SetRange};
+use cedrat::txn::{BackupOptions, METRICS, RecordId};
 use cedrat::{Commit, Options, Registry, Store};
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+
+mod common;
+
+use common::{bytes, new_page, open};
 
 /// A recorder that keeps each value by the name of its metric and the labels.
 #[derive(Debug, Default)]
@@ -60,23 +63,12 @@ fn published(recorded: &Recorded, store: &Store, name: &str) {
 }
 
 fn opened(disk: &Arc<dyn Media>) -> Store {
-    Store::open(Arc::clone(disk), Options::simulated(), Registry::new()).expect("it opens")
-}
-
-/// Sets the first eight bytes of a page.
-fn bytes(value: u8) -> SetRange {
-    SetRange { offset: 0, bytes: vec![value; 8].into() }
+    open(disk).expect("it opens")
 }
 
 /// Commits one transaction in each mode of pages, after creating a page, and rolls one back.
 fn work(store: &Store) {
-    let page = store
-        .transact(|txn| {
-            let page = txn.allocate()?;
-            txn.update(RecordId::page(page), &FormatFresh::new(LayoutKind::RAW))?;
-            Ok(page)
-        })
-        .expect("it commits");
+    let page = new_page(store);
     for (mode, value) in [(Commit::Sync, 1), (Commit::Async, 2), (Commit::Async, 3), (Commit::NoFlush, 4)] {
         let mut txn = store.begin();
         txn.update(RecordId::page(page), &bytes(value)).expect("it is there");

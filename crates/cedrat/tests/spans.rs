@@ -3,14 +3,16 @@
 use std::sync::{Arc, Mutex};
 
 use cedrat::media::{Call, Fault, Loss, Media, SimDisk};
-use cedrat::pages::LayoutKind;
-use cedrat::txn::{BackupOptions, FormatFresh, RecordId, ScrubOptions, SetRange};
-use cedrat::{Options, Registry, Store};
+use cedrat::txn::{BackupOptions, RecordId, ScrubOptions};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
+
+mod common;
+
+use common::{bytes, new_page, open};
 
 /// A layer that writes a line for each span that begins, `+name`, and each event, `level span: fields`.
 #[derive(Clone, Debug, Default)]
@@ -51,27 +53,12 @@ impl Visit for Fields {
     }
 }
 
-fn open(disk: &Arc<dyn Media>) -> Result<Store, cedrat::OpenError> {
-    Store::open(Arc::clone(disk), Options::simulated(), Registry::new())
-}
-
-/// Sets the first eight bytes of a page.
-fn bytes(value: u8) -> SetRange {
-    SetRange { offset: 0, bytes: vec![value; 8].into() }
-}
-
 /// Returns the disk of a store whose power failed with one transaction committed and one open, both of one page.
 fn crashed() -> Arc<dyn Media> {
     let sim = Arc::new(SimDisk::new());
     let disk: Arc<dyn Media> = Arc::<SimDisk>::clone(&sim);
     let store = open(&disk).expect("it opens");
-    let page = store
-        .transact(|txn| {
-            let page = txn.allocate()?;
-            txn.update(RecordId::page(page), &FormatFresh::new(LayoutKind::RAW))?;
-            Ok(page)
-        })
-        .expect("it commits");
+    let page = new_page(&store);
     let mut open = store.begin();
     open.update(RecordId::page(page), &bytes(9)).expect("it is there");
     store.log().force(store.log().current_lsn()).expect("the disk works");

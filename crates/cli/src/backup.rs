@@ -24,11 +24,14 @@ struct Copied {
     /// Bytes of pages and heaps.
     bytes: u64,
     seconds: f64,
+    /// The reason why no incremental backup can continue it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cannot_continue: Option<String>,
 }
 
 impl Copied {
     fn new(lsn: Lsn, bytes: u64, total: Duration) -> Copied {
-        Copied { lsn: Some(lsn.get()), bytes, seconds: total.as_secs_f64() }
+        Copied { lsn: Some(lsn.get()), bytes, seconds: total.as_secs_f64(), cannot_continue: None }
     }
 
     fn print(&self, as_json: bool) -> Outcome {
@@ -52,28 +55,35 @@ pub(crate) fn backup(arguments: &BackupCopy) -> Outcome {
         [] => None,
         since => Some(cedrat::backup_chain(since).while_doing("reading the earlier backups")?),
     };
-    let options = BackupOptions { bytes_per_second_max: arguments.rate };
     let bar = output::progress_of_bytes("copying the store");
     let mut show = |progress: BackupProgress| {
         bar.set_length(progress.of.max(progress.bytes));
         bar.set_position(progress.bytes);
     };
     let is_stream = is_stream(&arguments.to);
+    let options =
+        BackupOptions { since: since.as_ref(), bytes_per_second_max: arguments.rate, progress: Some(&mut show) };
     let report = if is_stream {
         let to = BufWriter::with_capacity(1 << 20, io::stdout());
-        store.backup_to_stream(since.as_ref(), to, options, &mut show)
+        store.backup_to_stream(to, options)
     } else {
         let to: Arc<dyn Media> = Arc::new(RealDisk::new(&arguments.to));
-        store.backup_observed(since.as_ref(), &to, options, &mut show)
+        store.backup(&to, options)
     };
     bar.finish_and_clear();
     let report = report.while_doing("copying the store")?;
     store.close()?;
+    if let Some(why) = &report.cannot_continue {
+        output::note(format_args!(
+            "no incremental backup can continue this one: {why}; it is complete, and the next one has to be full"
+        ));
+    }
     if is_stream {
         // Standard output has the backup.
         return Ok(());
     }
-    Copied::new(report.up_to, report.bytes, report.total).print(arguments.json)
+    let copied = Copied::new(report.up_to, report.bytes, report.total);
+    Copied { cannot_continue: report.cannot_continue, ..copied }.print(arguments.json)
 }
 
 /// Whether a path names standard output or standard input.
@@ -88,7 +98,8 @@ fn restore_from_stream(to: &Path, as_json: bool) -> Outcome {
     // An increment alone has no state: its chain says up to where it goes.
     let is_increment = to.list("")?.iter().any(|file| file == INCREMENT_FILE);
     let up_to = if is_increment { None } else { Some(BackupChain::open(&to, &[])?.up_to()) };
-    Copied { lsn: up_to.map(Lsn::get), bytes, seconds: began.elapsed().as_secs_f64() }.print(as_json)
+    Copied { lsn: up_to.map(Lsn::get), bytes, seconds: began.elapsed().as_secs_f64(), cannot_continue: None }
+        .print(as_json)
 }
 
 /// Restores a backup.

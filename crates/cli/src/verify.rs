@@ -9,6 +9,7 @@ use cedrat::objects::{self, Objects};
 use cedrat::structures::{Catalogue, Checked, Kind, Named, check_named};
 use cedrat::txn::{BackupChain, Options, Progress, RestoreTarget, Store, Txn, View, open_as_of};
 use cedrat::wal::Lsn;
+use cedrat_heap::HeapInfo;
 use cedrat_media::Overlay;
 use cedrat_pages::{DOUBLE_WRITE_FILE, PAGE_FILE};
 use cedrat_txn::check_backup;
@@ -17,7 +18,7 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use tempfile::TempDir;
 
-use crate::arguments::{BackupVerify, Verify};
+use crate::arguments::{BackupVerify, Moment, Read, Verify};
 use crate::heap;
 use crate::java::{CONSTANT, Classes};
 use crate::look::{self, Looked};
@@ -34,7 +35,7 @@ struct Verdict {
     /// Why it is not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     problems: Vec<String>,
-    /// The LSN to which a backup was checked.
+    /// The LSN to which a backup, or as of which a store, was checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     up_to: Option<u64>,
     /// Whether a backup was opened since it was made, so that only what is in use was checked.
@@ -96,7 +97,7 @@ fn examine_backup(arguments: &BackupVerify, verdict: &mut Verdict) -> Outcome {
     }
     examine(&recovered_over(backup, |_| Ok(()))?.without_prepared()?, arguments.class_tag, verdict)?;
     if let Some(archive) = archive.filter(|_| verdict.problems.is_empty()) {
-        let (restored, lsn) = restored(backup, archive)?;
+        let (restored, lsn) = viewed(backup, Some(archive), RestoreTarget::Newest)?;
         *verdict = Verdict { was_opened: verdict.was_opened, up_to: Some(lsn.get()), ..Verdict::default() };
         examine(&restored, arguments.class_tag, verdict).while_doing(format!("restoring to LSN {lsn}"))?;
         verdict.problems.iter_mut().for_each(|problem| *problem = format!("restored to LSN {lsn}: {problem}"));
@@ -104,29 +105,66 @@ fn examine_backup(arguments: &BackupVerify, verdict: &mut Verdict) -> Outcome {
     Ok(())
 }
 
-/// Recovers the store that a backup and an archive restore.
-fn restored(backup: &Arc<dyn Media>, archive: Arc<dyn Media>) -> Result<(Recovered, Lsn), Failure> {
+/// Opens a store as it was at a moment, from a backup and an archive, and returns the LSN as of which it is.
+fn viewed(
+    backup: &Arc<dyn Media>,
+    archive: Option<Arc<dyn Media>>,
+    moment: RestoreTarget,
+) -> Result<(Recovered, Lsn), Failure> {
     let scratch = tempfile::tempdir()?;
     let bar = progress(0, "recovering");
-    let view = View {
-        backup: Arc::clone(backup),
-        archive: Some(archive),
-        moment: RestoreTarget::Newest,
-        scratch: Arc::new(RealDisk::buffered(scratch.path())),
-    };
+    let view =
+        View { backup: Arc::clone(backup), archive, moment, scratch: Arc::new(RealDisk::buffered(scratch.path())) };
     let options = Options { progress: Some(on(&bar)), ..looking() };
     let (store, lsn) = open_as_of(&view, options, crate::registry()).while_doing("restoring the backup")?;
     bar.finish_and_clear();
-    Ok((Recovered { store, _scratch: scratch }, lsn))
+    Ok((Recovered { store, scratch }, lsn))
+}
+
+/// A store to be read: as recovery leaves it, or as it was at a moment.
+pub(crate) struct ToRead {
+    pub(crate) recovered: Recovered,
+    /// The LSN at which the log ends, or as of which the store is.
+    pub(crate) lsn: Lsn,
+    pub(crate) heaps: Vec<HeapInfo>,
+}
+
+impl ToRead {
+    /// Opens what the arguments name. Nothing of it is changed.
+    pub(crate) fn open(read: &Read) -> Result<ToRead, Failure> {
+        let disk = |directory: &Path| -> Arc<dyn Media> { Arc::new(RealDisk::new(directory)) };
+        let Some(Moment(moment)) = read.as_of else {
+            let directory = read.directory.as_deref().unwrap_or(Path::new("."));
+            // A directory without a store is refused before anything is prepared for it.
+            let (store, lsn) = {
+                let Looked { found, .. } = Looked::at(directory)?;
+                (found.control().store, found.end_lsn())
+            };
+            let recovered = recovered(directory)?;
+            let heaps = cedrat_heap::look(&*disk(directory), &store)?;
+            return Ok(ToRead { recovered, lsn, heaps });
+        };
+        let folders = read.backup.iter().map(|backup| backup.as_path()).chain(read.archive.as_deref());
+        folders.into_iter().try_for_each(look::is_directory)?;
+        let chain = cedrat::backup_chain(&read.backup).while_doing("reading the backups")?;
+        let (recovered, lsn) = viewed(chain.media(), read.archive.as_deref().map(disk), moment)?;
+        let store = recovered.store.log().control().store;
+        let heaps = cedrat_heap::look(&*disk(recovered.scratch.path()), &store)?;
+        Ok(ToRead { recovered, lsn, heaps })
+    }
 }
 
 /// Verifies a store.
 pub(crate) fn verify(arguments: &Verify) -> Outcome {
-    // A directory without a store is refused before anything is prepared for it.
-    drop(Looked::at(&arguments.directory)?);
+    if let Some(directory) = &arguments.read.directory {
+        // A directory without a store has no verdict.
+        drop(Looked::at(directory)?);
+    }
     let mut verdict = Verdict::default();
-    let examined =
-        recovered(&arguments.directory).and_then(|recovered| examine(&recovered, arguments.class_tag, &mut verdict));
+    let examined = ToRead::open(&arguments.read).and_then(|read| {
+        verdict.up_to = arguments.read.as_of.map(|_| read.lsn.get());
+        examine(&read.recovered, arguments.class_tag, &mut verdict)
+    });
     verdict.problems.extend(examined.err().map(|Failure(problem)| problem));
     verdict.ok = verdict.problems.is_empty();
     report(&verdict, arguments.json)
@@ -135,7 +173,7 @@ pub(crate) fn verify(arguments: &Verify) -> Outcome {
 /// A store as recovery leaves it, with what recovery has written elsewhere.
 pub(crate) struct Recovered {
     pub(crate) store: Store,
-    _scratch: TempDir,
+    scratch: TempDir,
 }
 
 /// Recovers the store in `directory` without changing it, and rolls back prepared transactions where that has written.
@@ -189,7 +227,7 @@ fn recovered_on(overlay: Arc<Overlay>, scratch: TempDir) -> Result<Recovered, Fa
     let options = Options { progress: Some(on(&bar)), ..looking() };
     let store = Store::open(overlay, options, crate::registry()).while_doing("recovering")?;
     bar.finish_and_clear();
-    Ok(Recovered { store, _scratch: scratch })
+    Ok(Recovered { store, scratch })
 }
 
 /// Walks all of a recovered store.

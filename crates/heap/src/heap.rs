@@ -356,6 +356,12 @@ impl Core {
 }
 
 impl Heap {
+    /// Returns the number under which change streams have its words. Another heap of the store, also a later one of this name, has
+    /// another number.
+    pub fn number(&self) -> u32 {
+        self.core.number
+    }
+
     /// Returns the heap's name.
     pub fn name(&self) -> &str {
         &self.core.name
@@ -386,11 +392,12 @@ impl Heap {
     /// a crash may lose them or keep them in part, so they belong in blocks that no committed word references yet.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`]. [`Error::Misuse`] in a store with an archive, which has the log alone: the next restore would lack them.
+    /// [`Error::OutOfRange`]. [`Error::Misuse`] in a store with an archive, which has the log alone: the next restore would lack them; and
+    /// in a view of the past, which is only read.
     pub fn stored_plainly(&self, offset: u64, len: u64) -> Result<()> {
         if self.memory.refuses_plain_stores() {
             return Err(Error::Misuse(
-                "plain stores are not in the log: open the store without an archive, or use transactions",
+                "plain stores are not in the log: use transactions, or a store without an archive that is no view",
             ));
         }
         self.core.check_range(offset, len).map_err(Interrupt::into_error)?;

@@ -180,7 +180,7 @@ impl Memory {
         Memory { shared: Arc::clone(&self.shared), _lease: Some(lease) }
     }
 
-    /// Refuses plain stores from now on: they are not in the log, from which an archive restores heaps.
+    /// Refuses plain stores from now on: they are not in the log, from which an archive restores heaps, and views have theirs.
     pub fn refuse_plain_stores(&self) {
         self.shared.archived.store(!planted!("plain_stores_beside_archive"), Ordering::Relaxed);
     }

@@ -49,6 +49,7 @@
 
 mod aligned;
 mod durable_calls;
+mod forward;
 mod names;
 mod overlay;
 mod real;
@@ -57,6 +58,7 @@ mod stream;
 mod units;
 
 pub use aligned::AlignedBuf;
+pub use forward::ForwardMedia;
 pub use names::LockGuard;
 pub use overlay::Overlay;
 pub use real::RealDisk;

@@ -3,13 +3,14 @@
 //! 1. The checksum of each piece covers its place in the stream, too, and the last piece counts all: a torn or changed stream is refused.
 //! 2. Files that the reader names as the last ones are written when the end of the stream has been read, except the first piece of the
 //!    stream.
-//! 3. Memory is bounded by the length of a piece and by the small files, which the writer keeps.
+//! 3. An empty file is named at the end, by its length.
+//! 4. Memory is bounded by the length of a piece and by the small files, which the writer keeps.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::io::{self, Read, Write};
 
-use cedrat_sync::Mutex;
+use cedrat_sync::{Mutex, planted};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::{Durability, FileId, LockGuard, Media, OpenMode, write_all_at};
@@ -50,6 +51,8 @@ struct Known {
     len: u64,
     /// The end of the bytes that were written.
     written: u64,
+    /// Whether a piece names it.
+    is_named: bool,
     /// The bytes of a small file, which can be read.
     kept: Option<Vec<u8>>,
 }
@@ -83,6 +86,14 @@ impl StreamMedia {
     /// Those of the writer.
     pub fn finish(&self) -> io::Result<u64> {
         let mut state = self.state.lock();
+        let unnamed = state
+            .files
+            .iter()
+            .filter(|known| !known.is_named && !planted!("empty_file_not_streamed"))
+            .map(|known| known.name.clone());
+        for empty in unnamed.collect::<Vec<_>>() {
+            state.piece(kind::LENGTH, &empty, 0, 0, &[])?;
+        }
         let (pieces, bytes) = (state.pieces, state.bytes);
         state.piece(kind::END, "", pieces, bytes, &[])?;
         state.to.flush()?;
@@ -119,6 +130,7 @@ impl State {
         if let Some(kept) = &mut known.kept {
             kept.resize(len as usize, 0);
         }
+        known.is_named = true;
         let name = known.name.clone();
         self.piece(kind, &name, len, 0, &[])
     }
@@ -144,7 +156,7 @@ impl Media for StreamMedia {
             (Some(index), _) => Ok(FileId(index as u32)),
             (None, OpenMode::Create) => {
                 let kept = (!is_large(name)).then(Vec::new);
-                files.push(Known { name: name.to_owned(), len: 0, written: 0, kept });
+                files.push(Known { name: name.to_owned(), len: 0, written: 0, is_named: false, kept });
                 Ok(FileId(files.len() as u32 - 1))
             }
             (None, _) => Err(io::ErrorKind::NotFound.into()),
@@ -199,6 +211,7 @@ impl Media for StreamMedia {
             kept.resize(known.len as usize, 0);
             kept[offset as usize..end as usize].copy_from_slice(bytes);
         }
+        known.is_named = true;
         let name = known.name.clone();
         state.bytes += bytes.len() as u64;
         state.piece(kind::BYTES, &name, offset, bytes.len() as u64, bytes)?;
@@ -232,7 +245,7 @@ impl Media for StreamMedia {
 /// written when the end of the stream was read and all other files are durable, except the first piece of the stream.
 ///
 /// # Errors
-/// [`io::ErrorKind::InvalidData`]: the stream is torn or changed, or is not such a stream; errors of the stream and of the medium. The
+/// [`io::ErrorKind::InvalidData`]: the stream is torn or changed, is not such a stream, or bytes follow it; errors of the stream and of the medium. The
 /// medium then has a part of the files.
 pub fn read_stream(from: &mut dyn Read, to: &dyn Media, last: &[&str]) -> io::Result<u64> {
     let mut reader = Reader { from, at: 0, pieces: 0, bytes: 0 };
@@ -317,6 +330,16 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// Checks that nothing follows the last piece: what does is of another file, or of a second stream, and would be lost.
+    fn end(&mut self) -> io::Result<()> {
+        match self.from.read_exact(&mut [0]) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(()),
+            Err(error) => Err(error),
+            Ok(()) if planted!("bytes_behind_stream_ignored") => Ok(()),
+            Ok(()) => Err(self.refused("bytes follow its last piece; remove them, or name the stream alone")),
+        }
+    }
+
     /// Reads a piece; `None` at the last one.
     fn next(&mut self) -> io::Result<Option<Piece>> {
         let mut header = [0; PIECE_HEADER_LEN];
@@ -336,12 +359,56 @@ impl Reader<'_> {
         }
         if kind == kind::END {
             let is_whole = (offset, len) == (self.pieces, self.bytes);
-            return if is_whole { Ok(None) } else { Err(self.refused("its last piece counts other pieces or bytes")) };
+            if !is_whole {
+                return Err(self.refused("its last piece counts other pieces or bytes"));
+            }
+            self.at += PIECE_HEADER_LEN as u64;
+            return self.end().map(|()| None);
         }
         let name = String::from_utf8(name).map_err(|_| self.refused("the name of a file is invalid"))?;
         self.pieces += 1;
         self.bytes += bytes.len() as u64;
         self.at += (PIECE_HEADER_LEN + name.len() + bytes.len()) as u64;
         Ok(Some(Piece { kind, name, offset, bytes }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SimDisk;
+    use cedrat_sync::Arc;
+
+    /// The bytes of a stream.
+    #[derive(Clone, Default)]
+    struct Bytes(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Bytes {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// E18.21: no piece has a byte of it.
+    #[test]
+    fn empty_file_is_restored() {
+        let bytes = Bytes::default();
+        let stream = StreamMedia::new(bytes.clone(), [1; 16]).expect("written");
+        for name in ["control", "empty", "log/empty"] {
+            stream.open(name, OpenMode::Create).expect("new");
+        }
+        let control = stream.open("control", OpenMode::ReadWrite).expect("there");
+        write_all_at(&stream, control, 0, b"control", Durability::Volatile).expect("written");
+        stream.finish().expect("written");
+        let (disk, bytes) = (SimDisk::new(), bytes.0.lock().clone());
+        assert_eq!(read_stream(&mut &*bytes, &disk, &["control"]).expect("E18.21"), 7);
+        assert_eq!(disk.image().names().collect::<Vec<_>>(), ["control", "empty", "log/empty"], "E18.21");
+        let lens = ["empty", "log/empty"].map(|name| disk.image().file(name).map(|bytes| bytes.len()));
+        assert_eq!(lens, [Some(0); 2], "E18.21");
     }
 }

@@ -3,7 +3,7 @@
 //! 1. The view is the store that a [restore](crate::restore) to that point opens. Its pages are not copied: they are read from the
 //!    backup, and the writes of recovery go to a scratch medium.
 //! 2. Transactions that had not committed by then are rolled back, also prepared ones: the view does not have their outcome.
-//! 3. The log of the view takes no records, so the view takes no changes.
+//! 3. The log of the view takes no records, so the view takes no changes; plain stores to its heaps are refused.
 
 use cedrat_heap::HEAPS_DIRECTORY;
 use cedrat_media::{Media, Overlay};
@@ -54,7 +54,8 @@ fn open(view: &View, options: Options, registry: Registry) -> Result<(Store, Lsn
     let pages = [PAGE_FILE, WRITTEN_FILE, DOUBLE_WRITE_FILE];
     overlay.keep_unlisted(&pages, &[LOG_DIRECTORY, HEAPS_DIRECTORY]).map_err(failed)?;
     let to: Arc<dyn Media> = Arc::clone(&overlay) as _;
-    let lsn = restore_parts(&view.backup, view.archive.as_ref(), &to, view.moment, false)?.up_to;
+    let moment = if planted!("view_of_newest_moment") { RestoreTarget::Newest } else { view.moment };
+    let lsn = restore_parts(&view.backup, view.archive.as_ref(), &to, moment, false)?.up_to;
     overlay.list_all();
     let store = Store::open(to, Options { create: false, ..options }, registry)?;
     for branch in store.in_doubt()? {
@@ -64,6 +65,8 @@ fn open(view: &View, options: Options, registry: Registry) -> Result<(Store, Lsn
     }
     if !planted!("view_takes_changes") {
         store.inner.log.refuse_records();
+        // No other view and no restore would have them.
+        store.inner.memory.refuse_plain_stores();
     }
     Ok((store, lsn))
 }

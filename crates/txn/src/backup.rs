@@ -12,6 +12,7 @@
 //!    (E18.18).
 //! 5. The control file is written last. Without it the directory is refused as damaged.
 
+use std::fmt;
 use std::io;
 use std::time::Duration;
 
@@ -24,16 +25,30 @@ use cedrat_wal::{Checkpoint, Control, CopyEnd, LogCopy, LogError, LogOffset, Lsn
 use crate::chain::BackupChain;
 use crate::error::{Error, Result};
 use crate::increment::{ChangedFile, Identity, IncrementList, IncrementMedia};
-use crate::known_backups;
+use crate::known_backups::{self, BACKUPS_FILE};
 use crate::pace::Pace;
 use crate::store::{Inner, Store};
 use crate::trace::{event, span};
 
 /// Options of a backup.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct BackupOptions {
+#[derive(Default)]
+pub struct BackupOptions<'a> {
+    /// The earlier backup that an incremental one continues: what changed since is copied. `None`: all is copied.
+    pub since: Option<&'a BackupChain>,
     /// The maximum number of bytes of pages and heaps that are read in a second; 0: no limit.
     pub bytes_per_second_max: u64,
+    /// Called after each piece, by the thread that backs up.
+    pub progress: Option<&'a mut dyn FnMut(BackupProgress)>,
+}
+
+impl fmt::Debug for BackupOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BackupOptions")
+            .field("since", &self.since)
+            .field("bytes_per_second_max", &self.bytes_per_second_max)
+            .field("progress", &self.progress.is_some())
+            .finish()
+    }
 }
 
 /// The progress of a backup.
@@ -47,7 +62,7 @@ pub struct BackupProgress {
 }
 
 /// The report of a backup.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackupReport {
     /// The LSN up to which the backup has every committed transaction. It may have later ones.
@@ -56,6 +71,9 @@ pub struct BackupReport {
     pub bytes: u64,
     /// The number of pages of the store that have been written.
     pub pages: u64,
+    /// The reason why no incremental backup can continue this one; `None`: one can. The backup is complete in any case, and a later
+    /// one of the same store may be continued.
+    pub cannot_continue: Option<String>,
     /// Total time.
     pub total: Duration,
 }
@@ -128,14 +146,14 @@ impl Backups {
 }
 
 /// A backup, as long as it runs.
-struct Backup<'s> {
+struct Backup<'s, 'o> {
     inner: &'s Inner,
     /// The content of the control file at the checkpoint.
     since: Control,
     running: Arc<Running>,
     bytes: u64,
     of: u64,
-    progress: &'s mut dyn FnMut(BackupProgress),
+    progress: Option<&'o mut dyn FnMut(BackupProgress)>,
 }
 
 /// The backup before an incremental one.
@@ -150,48 +168,20 @@ impl Store {
     /// every transaction that committed before this call. Both have the same identity: never let both take part in
     /// two-phase commits.
     ///
+    /// With [`BackupOptions::since`] the backup is incremental: all pages of the store are read, and all chunks of the earlier backup's
+    /// heaps, and those that changed since are written. It is [restored](crate::restore) with the earlier backups
+    /// ([`BackupChain::media`]).
+    ///
     /// A heap that is created or dropped meanwhile may be in the backup or not.
     ///
     /// # Errors
     /// [`Error::BackupEnded`]: the log was full, and the backup kept it from being truncated. [`Error::Log`] with
-    /// [`LogError::AlreadyThere`]: the directory is not empty. Damage of this store, and errors of the disks. After an error other
-    /// than `AlreadyThere` the directory is not a store.
-    pub fn backup(&self, to: &Arc<dyn Media>, options: BackupOptions) -> Result<BackupReport> {
-        self.backup_observed(None, to, options, &mut |_| ())
-    }
-
-    /// Copies what changed since an earlier backup to an empty directory, while transactions run: an incremental backup. It is
-    /// [restored](crate::restore) with the earlier backups ([`BackupChain::media`]).
-    ///
-    /// All pages of the store are read, and all chunks of the earlier backup's heaps; those that changed are written.
-    ///
-    /// # Errors
-    /// [`Error::CannotContinue`]: the earlier backup is of another store or another history, or was opened since. Those of
-    /// [`backup`](Store::backup).
-    pub fn backup_since(
-        &self,
-        earlier: &BackupChain,
-        to: &Arc<dyn Media>,
-        options: BackupOptions,
-    ) -> Result<BackupReport> {
-        self.backup_observed(Some(earlier), to, options, &mut |_| ())
-    }
-
-    /// Makes a backup as [`backup`](Store::backup) does, or with an earlier one as [`backup_since`](Store::backup_since) does. Calls
-    /// `progress` after each piece.
-    ///
-    /// # Errors
-    /// Those of [`backup_since`](Store::backup_since).
-    pub fn backup_observed(
-        &self,
-        earlier: Option<&BackupChain>,
-        to: &Arc<dyn Media>,
-        options: BackupOptions,
-        progress: &mut dyn FnMut(BackupProgress),
-    ) -> Result<BackupReport> {
+    /// [`LogError::AlreadyThere`]: the directory is not empty. [`Error::CannotContinue`]: the earlier backup is of another store or
+    /// another history, or was opened since. Damage of this store, and errors of the disks: the directory is no backup then.
+    pub fn backup(&self, to: &Arc<dyn Media>, options: BackupOptions<'_>) -> Result<BackupReport> {
         span!("backup");
         self.inner.alive()?;
-        let earlier = earlier.map(|chain| self.earlier(chain)).transpose()?;
+        let earlier = options.since.map(|chain| self.earlier(chain)).transpose()?;
         let media = to;
         let to: &Arc<dyn Media> = match earlier {
             Some(_) => &(Arc::new(IncrementMedia(Arc::clone(media))) as Arc<dyn Media>),
@@ -201,7 +191,7 @@ impl Store {
             return Err(LogError::AlreadyThere { file }.into());
         }
         let log = LogCopy::begin(to)?;
-        let mut backup = Backup::begin(&self.inner, options, progress)?;
+        let mut backup = Backup::begin(&self.inner, options)?;
         let copied = backup.copy(to, log, earlier.as_ref()).and_then(|(report, changed)| {
             let list = |earlier: &Earlier| {
                 IncrementList::write(&**media, self.inner.log.control().store, earlier.identity, changed)
@@ -237,12 +227,8 @@ impl Store {
     }
 }
 
-impl<'s> Backup<'s> {
-    fn begin(
-        inner: &'s Inner,
-        options: BackupOptions,
-        progress: &'s mut dyn FnMut(BackupProgress),
-    ) -> Result<Backup<'s>> {
+impl<'s, 'o> Backup<'s, 'o> {
+    fn begin(inner: &'s Inner, options: BackupOptions<'o>) -> Result<Backup<'s, 'o>> {
         let (since, running) = inner.after_checkpoint(|| {
             let since = inner.log.control();
             let scan_from = since.partitions.iter().map(|partition| partition.scan_from).collect();
@@ -252,7 +238,7 @@ impl<'s> Backup<'s> {
             (since, running)
         })?;
         let of = inner.pool.file_len() + inner.memory.copied_len();
-        Ok(Backup { inner, since, running, bytes: 0, of, progress })
+        Ok(Backup { inner, since, running, bytes: 0, of, progress: options.progress })
     }
 
     fn is_ended(&self) -> bool {
@@ -279,36 +265,43 @@ impl<'s> Backup<'s> {
             // The log may have been recycled while it was copied.
             return Err(Error::BackupEnded { bytes: self.bytes });
         }
-        self.note(log.control(), heaps.checksum)?;
+        let cannot_continue = self.note(log.control(), heaps.checksum)?;
         log.complete()?;
         let mut changed = vec![ChangedFile::new(PAGE_FILE.into(), pages.file_len, pages.units)];
         changed.extend(heaps.files.into_iter().map(|file| ChangedFile::new(file.name, file.len, file.units)));
         event!(INFO, up_to = up_to.get(), bytes = self.bytes, pages = pages.pages, "backup completed");
         let total = self.running.pace.began.elapsed();
-        Ok((BackupReport { up_to, bytes: self.bytes, pages: pages.pages, total }, changed))
+        Ok((BackupReport { up_to, bytes: self.bytes, pages: pages.pages, cannot_continue, total }, changed))
     }
 
     /// Adds the backup to the store's list of backups, so that an incremental one can continue it. A failure, on a full disk for
-    /// example, does not fail the backup: it cannot be continued then.
-    fn note(&self, control: &Control, heaps: u32) -> Result<()> {
+    /// example, does not fail the backup: its reason is returned, and the backup cannot be continued.
+    fn note(&self, control: &Control, heaps: u32) -> Result<Option<String>> {
         let identity = Identity::of(control, heaps)?;
         let _one_at_a_time = self.inner.backups.noting.lock();
-        let _ = known_backups::note(&*self.inner.backups.media, &control.store, identity);
-        Ok(())
+        let noted = known_backups::note(&*self.inner.backups.media, &control.store, identity);
+        let failed = noted.err().filter(|_| !planted!("unnoted_backup_hidden"));
+        let why = failed.map(|error| format!("cannot write the file {BACKUPS_FILE} of the store: {error}"));
+        if let Some(_why) = &why {
+            event!(WARN, error = %_why, "no incremental backup can continue this one");
+        }
+        Ok(why)
     }
 
     /// Counts bytes, and waits as the rate requires. Refuses to go on if the backup was ended or the store has stopped, also while
     /// it waits.
     fn copied(&mut self, bytes: u64) -> io::Result<()> {
         self.bytes += bytes;
-        (self.progress)(BackupProgress { bytes: self.bytes, of: self.of });
+        if let Some(progress) = &mut self.progress {
+            progress(BackupProgress { bytes: self.bytes, of: self.of });
+        }
         self.inner.counts.backed_up(bytes);
         let is_stopped = || self.inner.log.is_stopped() && !planted!("stopped_store_copied");
         if self.running.pace.wait(self.bytes, is_stopped) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
     }
 }
 
-impl Drop for Backup<'_> {
+impl Drop for Backup<'_, '_> {
     fn drop(&mut self) {
         self.inner.backups.running.lock().retain(|running| !Arc::ptr_eq(running, &self.running));
     }

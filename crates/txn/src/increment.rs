@@ -4,11 +4,12 @@
 //!    `increment`, names the backup before it, and states of each unit whether it is here, as in that backup, or zero (E18.18).
 //! 2. The list is written last. The control file has another name than that of a store: no increment opens as a store.
 
-use cedrat_heap::EarlierHeaps;
-use cedrat_media::{CopiedUnits, Durability, FileId, LockGuard, Media, OpenMode, read_exact_at, write_all_at};
+use cedrat_heap::{EarlierHeaps, HEAPS_DIRECTORY};
+use cedrat_media::{CopiedUnits, Durability, FileId, ForwardMedia, Media, OpenMode, read_exact_at, write_all_at};
 use cedrat_sync::{Arc, planted};
-use cedrat_wal::{CONTROL_FILE, Control, LogError, StoreId};
+use cedrat_wal::{CONTROL_FILE, Control, LOG_DIRECTORY, LogError, StoreId};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::io;
 
 use crate::error::{Error, Result};
@@ -221,11 +222,11 @@ fn damaged(media: &dyn Media, file: FileId, offset: u64, what: &str) -> LogError
 /// Returns the names of all files of an increment but its list.
 fn names(media: &dyn Media) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
-    for directory in ["", "log", "heaps"] {
+    for directory in ["", LOG_DIRECTORY, HEAPS_DIRECTORY] {
         let files = media.list(directory)?.into_iter();
         names.extend(files.map(|name| if directory.is_empty() { name } else { format!("{directory}/{name}") }));
     }
-    names.retain(|name| !["log", "heaps", INCREMENT_FILE].contains(&name.as_str()));
+    names.retain(|name| ![LOG_DIRECTORY, HEAPS_DIRECTORY, INCREMENT_FILE].contains(&name.as_str()));
     Ok(names)
 }
 
@@ -238,56 +239,12 @@ pub(crate) fn name_in_increment(name: &str) -> &str {
     if name == CONTROL_FILE && !planted!("increment_opens_as_store") { INCREMENT_CONTROL_FILE } else { name }
 }
 
-impl Media for IncrementMedia {
-    fn open(&self, name: &str, mode: OpenMode) -> io::Result<FileId> {
-        self.0.open(name_in_increment(name), mode)
+impl ForwardMedia for IncrementMedia {
+    fn target(&self) -> &dyn Media {
+        &*self.0
     }
 
-    fn lock(&self, name: &str) -> io::Result<LockGuard> {
-        self.0.lock(name_in_increment(name))
-    }
-
-    fn list(&self, directory: &str) -> io::Result<Vec<String>> {
-        self.0.list(directory)
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.0.remove(name_in_increment(name))
-    }
-
-    fn sync_directory(&self, directory: &str) -> io::Result<()> {
-        self.0.sync_directory(directory)
-    }
-
-    fn len(&self, file: FileId) -> io::Result<u64> {
-        self.0.len(file)
-    }
-
-    fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read_at(file, offset, buffer)
-    }
-
-    fn write_at(&self, file: FileId, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<usize> {
-        self.0.write_at(file, offset, bytes, durability)
-    }
-
-    fn sync(&self, file: FileId) -> io::Result<()> {
-        self.0.sync(file)
-    }
-
-    fn allocate(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
-        self.0.allocate(file, offset, len)
-    }
-
-    fn punch(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
-        self.0.punch(file, offset, len)
-    }
-
-    fn set_len(&self, file: FileId, len: u64) -> io::Result<()> {
-        self.0.set_len(file, len)
-    }
-
-    fn path(&self, file: FileId) -> String {
-        self.0.path(file)
+    fn target_name<'n>(&self, name: &'n str) -> Cow<'n, str> {
+        Cow::Borrowed(name_in_increment(name))
     }
 }

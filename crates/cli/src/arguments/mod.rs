@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use copies::{Archive, Backup, BackupCopy, BackupVerify, OfBackup, Restore, Scrub};
-pub(crate) use tools::{Dump, Load, Locks, Page, Pins, Salvage, Space};
+pub(crate) use tools::{Dump, Load, Locks, Moment, Page, Pins, Read, Salvage, Space};
 
 /// Transactions as a library: a tour, a crash workload, and subcommands that inspect a store.
 #[derive(Debug, Parser)]
@@ -268,14 +268,13 @@ pub(crate) struct Info {
 /// Read and check everything in a store, without changing it.
 ///
 /// A store whose log still needs recovery is checked as recovery would leave it; what that would write
-/// goes to a temporary folder.
+/// goes to a temporary folder. With --as-of, the store is checked as it was at a moment, with prepared transactions rolled back.
 ///
 /// Exit code 0 if there are no problems; otherwise 1, with file and offset of each.
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
-    /// The store's folder
-    #[arg(value_name = "DIR")]
-    pub(crate) directory: PathBuf,
+    #[command(flatten)]
+    pub(crate) read: Read,
 
     /// Tag of the values that name classes, in graphs [default: that of Java, in graphs of Java objects]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=254))]

@@ -1,8 +1,54 @@
 //! Arguments of the subcommands that show and convert the content of a store.
 
 use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::SystemTime;
 
+use cedrat::txn::RestoreTarget;
+use cedrat::wal::Lsn;
 use clap::Args;
+use jiff::Timestamp;
+
+/// Store that is read: one that no program has open, or one as it was at a moment, from a backup.
+#[derive(Debug, Args)]
+pub(crate) struct Read {
+    /// The store's folder
+    #[arg(value_name = "DIR", required_unless_present = "as_of", conflicts_with_all = ["as_of", "backup", "archive"])]
+    pub(crate) directory: Option<PathBuf>,
+
+    /// Read the store as it was at this LSN, or at the last archived moment up to this time, such as 2026-11-28T21:14:07Z, or at
+    /// the newest one: newest. The store itself may be open
+    #[arg(long, value_name = "LSN|TIME", requires = "backup")]
+    pub(crate) as_of: Option<Moment>,
+
+    /// With --as-of: the folder of a full backup; repeat it for each of its increments, in their order
+    #[arg(long, value_name = "BACKUP", requires = "as_of")]
+    pub(crate) backup: Vec<PathBuf>,
+
+    /// With --as-of: the folder of the store's archive, if the moment is later than the backup
+    #[arg(long, value_name = "DIR", requires = "as_of")]
+    pub(crate) archive: Option<PathBuf>,
+}
+
+/// Moment of a store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment(pub(crate) RestoreTarget);
+
+impl FromStr for Moment {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<Moment, String> {
+        if given == "newest" {
+            return Ok(Moment(RestoreTarget::Newest));
+        }
+        if let Ok(lsn) = given.parse() {
+            return Ok(Moment(RestoreTarget::Lsn(Lsn::new(lsn))));
+        }
+        let time: Timestamp =
+            given.parse().map_err(|error| format!("neither an LSN, nor newest, nor a time: {error}"))?;
+        SystemTime::try_from(time).map(|time| Moment(RestoreTarget::Time(time))).map_err(|error| error.to_string())
+    }
+}
 
 /// Attribute every byte of a store's files to its owner, without changing it.
 ///
@@ -103,12 +149,13 @@ pub(crate) struct Locks {
 /// read as recovery would leave it; in-doubt transactions count as rolled back. Structures that only their own program can read are
 /// skipped, and named. It takes as much memory as the heaps, the largest object and the largest collection of records.
 ///
+/// With --as-of, the store is printed as it was at a moment: cedrat dump --as-of LSN --backup BACKUP --archive DIR
+///
 /// Exit code 0 if the dump is complete; otherwise 1. An incomplete dump cannot be loaded.
 #[derive(Debug, Args)]
 pub(crate) struct Dump {
-    /// The store's folder
-    #[arg(value_name = "DIR")]
-    pub(crate) directory: PathBuf,
+    #[command(flatten)]
+    pub(crate) read: Read,
 }
 
 /// Make a new store from a dump.

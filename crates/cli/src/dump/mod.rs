@@ -10,16 +10,14 @@ mod unfinished;
 use std::io::{self, BufWriter, Write};
 
 use cedrat::heap::WORD_LEN;
-use cedrat::media::{Media, RealDisk};
 use cedrat::objects::{self, Objects};
 use cedrat::structures::{Catalogue, Kind, Named, RawArrayList, RawHashTable, RawList, RawPageList, Records};
 use cedrat::txn::{RecordId, Store, Txn};
 use cedrat_heap::HeapInfo;
 
 use crate::arguments::Dump;
-use crate::look::Looked;
 use crate::output::{self, Context, Outcome, plain};
-use crate::verify::recovered;
+use crate::verify::ToRead;
 use line::{DumpedKind, Hex, Line, VERSION, Word, Writer};
 
 pub(crate) use load::load;
@@ -39,15 +37,11 @@ struct Dumped<W> {
 
 /// Prints a store.
 pub(crate) fn dump(arguments: &Dump) -> Outcome {
-    let (id, end) = {
-        let Looked { found, .. } = Looked::at(&arguments.directory)?;
-        (found.control().store, found.end_lsn().get())
-    };
-    let recovered = recovered(&arguments.directory)?;
-    let heaps = cedrat_heap::look(&RealDisk::new(&arguments.directory) as &dyn Media, &id)?;
+    let ToRead { recovered, lsn, heaps } = ToRead::open(&arguments.read)?;
+    let id = recovered.store.log().control().store;
     let to = Writer::new(BufWriter::new(io::stdout().lock()));
     let mut dumped = Dumped { to, lines: 0, structures: 0, heaps: 0, skipped: 0 };
-    dumped.to.line(&Line::Dump { version: VERSION, store: Hex(id.to_vec()), lsn: end })?;
+    dumped.to.line(&Line::Dump { version: VERSION, store: Hex(id.to_vec()), lsn: lsn.get() })?;
     dumped.structures(&recovered.store)?;
     heaps.iter().try_for_each(|info| dumped.heap(&recovered.store, info).while_doing(format!("heap {}", info.name)))?;
     let Dumped { structures, heaps, skipped, .. } = dumped;

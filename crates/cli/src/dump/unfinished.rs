@@ -1,11 +1,12 @@
 //! A directory whose store does not open until it is complete: its control file has another name until then.
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cedrat_media::{Durability, FileId, LockGuard, Media, OpenMode, RealDisk};
+use cedrat_media::{ForwardMedia, Media, RealDisk};
 use cedrat_wal::CONTROL_FILE;
 
 use crate::output::{Context, Failure, Outcome, fail};
@@ -72,65 +73,21 @@ impl Drop for Unfinished {
 #[derive(Debug)]
 struct Renamed(RealDisk);
 
-fn renamed(name: &str) -> &str {
-    if name == CONTROL_FILE { UNFINISHED } else { name }
-}
-
-impl Media for Renamed {
-    fn open(&self, name: &str, mode: OpenMode) -> io::Result<FileId> {
-        self.0.open(renamed(name), mode)
+impl ForwardMedia for Renamed {
+    fn target(&self) -> &dyn Media {
+        &self.0
     }
 
-    fn lock(&self, name: &str) -> io::Result<LockGuard> {
-        self.0.lock(renamed(name))
+    fn target_name<'n>(&self, name: &'n str) -> Cow<'n, str> {
+        Cow::Borrowed(if name == CONTROL_FILE { UNFINISHED } else { name })
     }
 
-    fn list(&self, directory: &str) -> io::Result<Vec<String>> {
+    fn forward_list(&self, directory: &str) -> io::Result<Vec<String>> {
         let mut names = self.0.list(directory)?;
         if directory.is_empty() {
             names.iter_mut().filter(|name| *name == UNFINISHED).for_each(|name| *name = CONTROL_FILE.into());
             names.sort();
         }
         Ok(names)
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.0.remove(renamed(name))
-    }
-
-    fn sync_directory(&self, directory: &str) -> io::Result<()> {
-        self.0.sync_directory(directory)
-    }
-
-    fn len(&self, file: FileId) -> io::Result<u64> {
-        self.0.len(file)
-    }
-
-    fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read_at(file, offset, buffer)
-    }
-
-    fn write_at(&self, file: FileId, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<usize> {
-        self.0.write_at(file, offset, bytes, durability)
-    }
-
-    fn sync(&self, file: FileId) -> io::Result<()> {
-        self.0.sync(file)
-    }
-
-    fn allocate(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
-        self.0.allocate(file, offset, len)
-    }
-
-    fn punch(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
-        self.0.punch(file, offset, len)
-    }
-
-    fn set_len(&self, file: FileId, len: u64) -> io::Result<()> {
-        self.0.set_len(file, len)
-    }
-
-    fn path(&self, file: FileId) -> String {
-        self.0.path(file)
     }
 }

@@ -217,6 +217,59 @@ fn opened_backup_is_verified() {
 }
 
 #[test]
+fn store_is_read_as_of_moment() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let values = with_archive(folder.path());
+    let place = |name: &str| text(&folder.path().join(name)).to_owned();
+    let (archive, backup) = (place("archive"), place("backup"));
+    let options = cedrat::archived_in(&archive, Options::default());
+    let _in_use = cedrat::open_with(place("store"), options, cedrat::registry()).expect("it opens");
+    let before = (files(Path::new(&archive)), files(Path::new(&backup)));
+    let of = |moment: &str| ["--as-of", moment, "--backup", &backup, "--archive", &archive].map(str::to_owned);
+    let run = |command: &str, moment: &str, more: &[&str]| {
+        let of = of(moment);
+        let arguments: Vec<&str> = [command].into_iter().chain(of.iter().map(String::as_str)).collect();
+        cedrat(&[&arguments, more].concat())
+    };
+    for &(value, lsn) in &values[1..] {
+        let verdict = json(&run("verify", &lsn.to_string(), &["--json"]));
+        assert!(
+            verdict["ok"] == true && verdict["up_to"] == lsn && verdict["heaps"][0]["name"] == "words",
+            "{verdict}"
+        );
+        let dump = printed(&run("dump", &lsn.to_string(), &[]));
+        let entry = dump.lines().find(|line| line.contains("\"entry\"")).expect("it has an entry");
+        assert!(entry.contains(&format!("{value:02x}")), "{value}: {entry}");
+        assert!(dump.contains("\"words\""), "{dump}");
+    }
+    assert!(printed(&run("verify", "newest", &[])).contains("sound"));
+    let early = run("verify", "1980-01-01T00:00:00Z", &[]);
+    assert!(early.status.code() == Some(1) && errors(&early).contains("begins later"), "{}", errors(&early));
+    for wrong in
+        [&["dump"][..], &["dump", "--as-of", "7"], &["dump", &backup, "--backup", &backup], &["verify", "--as-of", "x"]]
+    {
+        assert_eq!(cedrat(wrong).status.code(), Some(2), "{wrong:?}");
+    }
+    assert!(before == (files(Path::new(&archive)), files(Path::new(&backup))), "they are only read");
+}
+
+/// A file of the store is replaced by a folder: it cannot be written.
+#[test]
+fn backup_that_cannot_continue_is_noted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = |name: &str| text(&folder.path().join(name)).to_owned();
+    cedrat::open(place("store")).expect("it is created").close().expect("it is not in use");
+    std::fs::create_dir(folder.path().join("store/backups")).expect("a folder");
+    let copied = cedrat(&["backup", &place("store"), &place("full"), "--json"]);
+    let report = json(&copied);
+    assert!(report["cannot_continue"].as_str().is_some_and(|why| why.contains("backups")), "{report}");
+    assert!(errors(&copied).contains("no incremental backup can continue this one"), "{}", errors(&copied));
+    let refused = cedrat(&["backup", &place("store"), &place("next"), "--since", &place("full")]);
+    assert!(refused.status.code() == Some(1), "{}", errors(&refused));
+    printed(&cedrat(&["restore", &place("full"), &place("restored")]));
+}
+
+#[test]
 fn increments_are_restored_in_order() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = |name: &str| text(&folder.path().join(name)).to_owned();

@@ -1,13 +1,14 @@
 //! Archives of stores, and restores of their backups to any point in time.
 
 use cedrat_heap::{Heap, HeapOptions};
-use cedrat_media::{Call, Durability, Fault, FileId, Kill, LockGuard, Loss, Media, OpenMode, SimDisk};
+use cedrat_media::{Call, Durability, Fault, ForwardMedia, Kill, Loss, Media, OpenMode, SimDisk};
 use cedrat_pages::PageId;
 use cedrat_sync::Arc;
 use cedrat_txn::{
     BackupOptions, Commit, Error, OpenError, Options, RestoreReport, RestoreTarget, Result, Store, restore,
 };
 use cedrat_wal::{FoundArchive, LogError, Lsn};
+use std::borrow::Cow;
 use std::io;
 
 use crate::common::*;
@@ -16,58 +17,20 @@ use crate::common::*;
 #[derive(Debug)]
 struct Beside(Arc<SimDisk>);
 
-impl Beside {
-    fn name(name: &str) -> String {
+impl ForwardMedia for Beside {
+    fn target(&self) -> &dyn Media {
+        &*self.0
+    }
+
+    fn target_name<'n>(&self, name: &'n str) -> Cow<'n, str> {
         match name.split_once('/') {
-            Some((directory, name)) => format!("archive-{directory}/{name}"),
-            None => format!("archive/{name}"),
+            Some((directory, name)) => format!("archive-{directory}/{name}").into(),
+            None => format!("archive/{name}").into(),
         }
     }
 
-    fn directory(name: &str) -> String {
-        if name.is_empty() { "archive".into() } else { format!("archive-{name}") }
-    }
-}
-
-impl Media for Beside {
-    fn open(&self, name: &str, mode: OpenMode) -> io::Result<FileId> {
-        self.0.open(&Beside::name(name), mode)
-    }
-    fn lock(&self, name: &str) -> io::Result<LockGuard> {
-        self.0.lock(&Beside::name(name))
-    }
-    fn list(&self, directory: &str) -> io::Result<Vec<String>> {
-        self.0.list(&Beside::directory(directory))
-    }
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.0.remove(&Beside::name(name))
-    }
-    fn sync_directory(&self, directory: &str) -> io::Result<()> {
-        self.0.sync_directory(&Beside::directory(directory))
-    }
-    fn len(&self, file: FileId) -> io::Result<u64> {
-        self.0.len(file)
-    }
-    fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read_at(file, offset, buffer)
-    }
-    fn write_at(&self, file: FileId, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<usize> {
-        self.0.write_at(file, offset, bytes, durability)
-    }
-    fn sync(&self, file: FileId) -> io::Result<()> {
-        self.0.sync(file)
-    }
-    fn allocate(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
-        self.0.allocate(file, offset, len)
-    }
-    fn punch(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
-        self.0.punch(file, offset, len)
-    }
-    fn set_len(&self, file: FileId, len: u64) -> io::Result<()> {
-        self.0.set_len(file, len)
-    }
-    fn path(&self, file: FileId) -> String {
-        self.0.path(file)
+    fn target_directory<'n>(&self, name: &'n str) -> Cow<'n, str> {
+        if name.is_empty() { "archive".into() } else { format!("archive-{name}").into() }
     }
 }
 

@@ -104,6 +104,8 @@ fn view_takes_no_changes() {
         let heap = view.memory().heap("words").unwrap();
         let refused = view.memory().run(Commit::Async, |tx| tx.update(&heap, 8, |value| value + 1));
         assert!(refused.is_err(), "E18.22a");
+        let refused = heap.stored_plainly(8, 8);
+        assert!(matches!(refused, Err(cedrat_heap::Error::Misuse(_))), "E18.22a: {refused:?}");
         let refused = view.transact(|txn| txn.allocate());
         assert!(matches!(refused, Err(Error::ReadOnly)), "E18.22a: {refused:?}");
     }

@@ -1,7 +1,7 @@
 //! Incremental backups: what a chain restores, and which chains are refused.
 
 use cedrat_heap::HeapOptions;
-use cedrat_media::{Durability, Image, Loss, Media, OpenMode, SimDisk};
+use cedrat_media::{Call, Durability, Fault, Image, Loss, Media, OpenMode, SimDisk};
 use cedrat_pages::{PAGE_FILE, PageId};
 use cedrat_sync::{Arc, Mutex};
 use cedrat_txn::{
@@ -122,9 +122,14 @@ impl World {
 
     fn increment(&self, before: &[SimDisk]) -> SimDisk {
         let to = SimDisk::new();
-        self.store().backup_since(&chain(before).unwrap(), &media(&to), BackupOptions::default()).expect("E18.18");
+        self.store().backup(&media(&to), since(&chain(before).unwrap())).expect("E18.18");
         to.cut_power(Loss::Everything)
     }
+}
+
+/// Returns the options of an incremental backup.
+pub(crate) fn since(earlier: &BackupChain) -> BackupOptions<'_> {
+    BackupOptions { since: Some(earlier), ..BackupOptions::default() }
 }
 
 /// Opens a full backup with its increments.
@@ -236,8 +241,7 @@ fn opened_backup_is_refused_as_base() {
     drop(opened(&backups[0]));
     let error = refusal(&[&backups[0], &backups[1]]);
     assert!(error.contains("was opened as a store"), "E18.19: {error}");
-    let options = BackupOptions::default();
-    let error = world.store().backup_since(&chain(&backups[..1]).unwrap(), &media(&SimDisk::new()), options);
+    let error = world.store().backup(&media(&SimDisk::new()), since(&chain(&backups[..1]).unwrap()));
     let error = error.unwrap_err().to_string();
     assert!(error.contains("was opened as a store"), "E18.19: {error}");
 }
@@ -251,16 +255,13 @@ fn restored_store_needs_full_backup() {
     let newer = world.full();
     let mut other = World { disk: old.clone(), store: Some(opened(&old)), random: Random::new(3), ..world };
     (0..40).for_each(|_| other.change());
-    let error = other.store().backup_since(
-        &chain(std::slice::from_ref(&newer)).unwrap(),
-        &media(&SimDisk::new()),
-        BackupOptions::default(),
-    );
-    let error = error.unwrap_err();
+    let earlier = chain(std::slice::from_ref(&newer)).unwrap();
+    let error = other.store().backup(&media(&SimDisk::new()), since(&earlier)).unwrap_err();
+    drop(earlier);
     assert!(matches!(error, Error::CannotContinue { .. }), "E18.20: {error}");
     let foreign = World::named(2, [2; 16]);
     let to = media(&SimDisk::new());
-    let error = foreign.store().backup_since(&chain(&[newer]).unwrap(), &to, BackupOptions::default()).unwrap_err();
+    let error = foreign.store().backup(&to, since(&chain(&[newer]).unwrap())).unwrap_err();
     assert!(error.to_string().contains("of another store"), "E18.20: {error}");
 }
 
@@ -321,7 +322,7 @@ fn unfinished_increment_is_refused() {
     let (mut world, backups) = four_backups();
     (0..3).for_each(|_| world.change());
     let to = SimDisk::new();
-    world.store().backup_since(&chain(&backups).unwrap(), &media(&to), BackupOptions::default()).unwrap();
+    world.store().backup(&media(&to), since(&chain(&backups).unwrap())).unwrap();
     let complete = [&backups[..], std::slice::from_ref(&to)].concat();
     let expected = content(&restored(&complete).unwrap());
     let (mut refused, mut whole) = (0, 0);
@@ -381,7 +382,8 @@ impl Write for Bytes {
 
 fn streamed(world: &World, before: Option<&[SimDisk]>) -> Vec<u8> {
     let (bytes, chain) = (Bytes::default(), before.map(|before| chain(before).unwrap()));
-    world.store().backup_to_stream(chain.as_ref(), bytes.clone(), BackupOptions::default(), &mut |_| ()).unwrap();
+    let options = BackupOptions { since: chain.as_ref(), ..BackupOptions::default() };
+    world.store().backup_to_stream(bytes.clone(), options).unwrap();
     bytes.0.lock().to_vec()
 }
 
@@ -435,6 +437,41 @@ fn torn_stream_is_refused() {
             check_no_backup(&disk, before);
         }
     }
+}
+
+/// E18.21: the end of another file, or a second stream.
+#[test]
+fn bytes_behind_stream_are_refused() {
+    let (world, _) = four_backups();
+    let stream = streamed(&world, None);
+    for behind in [&[0][..], b"CEDRATST", &stream] {
+        let (error, disk) = from_stream(&[&stream, behind].concat());
+        let (error, expected) = (error.expect_err("E18.21").to_string(), format!("stream, byte {}: ", stream.len()));
+        assert!(error.contains(&expected) && error.contains("bytes follow its last piece"), "E18.21: {error}");
+        check_no_backup(&disk, None);
+    }
+    from_stream(&stream).0.expect("E18.21");
+}
+
+/// E18.20a.
+#[test]
+fn report_names_backup_that_cannot_continue() {
+    let mut world = World::new(8);
+    let fault = Fault::error(Call::Write, std::io::ErrorKind::StorageFull).of("backups");
+    world.disk.inject(fault);
+    let to = SimDisk::new();
+    let report = world.store().backup(&media(&to), BackupOptions::default()).unwrap();
+    let why = report.cannot_continue.expect("E18.20a");
+    assert!(why.contains("backups"), "E18.20a: {why}");
+    world.disk.clear_faults();
+    world.change();
+    let refused = world.store().backup(&media(&SimDisk::new()), since(&chain(std::slice::from_ref(&to)).unwrap()));
+    assert!(matches!(refused, Err(Error::CannotContinue { .. })), "E18.20a: {refused:?}");
+    restored(&[to]).expect("E18.20a: it is complete");
+    let next = SimDisk::new();
+    let report = world.store().backup(&media(&next), BackupOptions::default()).unwrap();
+    assert_eq!(report.cannot_continue, None, "E18.20a");
+    world.increment(&[next]);
 }
 
 fn check_no_backup(disk: &SimDisk, before: Option<&[SimDisk]>) {

@@ -7,7 +7,7 @@ use cedrat_txn::object_cache::UnflushedRecords;
 use cedrat_txn::{BackupOptions, Commit, Options, Store, Vote, check_backup};
 
 use crate::common::{self, at, media, options};
-use crate::increments::{chain, restored};
+use crate::increments::{chain, restored, since};
 use crate::kept::{self, Back, Mixed, TestCache, in_page, page_of_records};
 
 const KIND: &str = "test.filling";
@@ -82,7 +82,7 @@ fn increment_has_change_of_carried_branch() {
         }
         let to = SimDisk::new();
         let earlier = chain(std::slice::from_ref(&before)).expect("it is whole");
-        store.backup_since(&earlier, &media(&to), BackupOptions::default()).expect("E18.18");
+        store.backup(&media(&to), since(&earlier)).expect("E18.18");
         drop(earlier);
         let restored = open(&restored(&[before, to]).expect("E18.18"));
         let found = in_page(&restored, at(page, 0)).expect("the page is there").0;
@@ -104,7 +104,7 @@ fn free_page_returns_after_crash() {
         let store = open(&disk.journal().crash(disk.journal_len(), loss));
         let to = SimDisk::new();
         let earlier = chain(std::slice::from_ref(&before)).expect("it is whole");
-        store.backup_since(&earlier, &media(&to), BackupOptions::default()).expect("E18.18c");
+        store.backup(&media(&to), since(&earlier)).expect("E18.18c");
         drop(earlier);
         let whole = chain(&[before.clone(), to]).expect("it is whole");
         let check = check_backup(whole.media(), None).expect("the disks work");

@@ -243,11 +243,14 @@ impl World {
             to.inject(Fault::error(Call::Write, ErrorKind::Other).nth(1 + self.random.below(30)));
         }
         let every = 1 + self.random.below(6);
-        let copied = store.backup_observed(earlier.as_ref(), &media(&to), BackupOptions::default(), &mut |_| {
+        let mut progress = |_| {
             if self.random.below(every) == 0 {
                 self.small_step();
             }
-        });
+        };
+        let options =
+            BackupOptions { since: earlier.as_ref(), progress: Some(&mut progress), ..BackupOptions::default() };
+        let copied = store.backup(&media(&to), options);
         if let Err(error) = &copied {
             assert!(fails, "E18.18: {error}");
         }
@@ -296,11 +299,10 @@ fn backup_has_pages_allocated_meanwhile() {
         let (store, to) = (world.store(), SimDisk::new());
         let len = store.pool().file_len();
         let earlier = is_increment.then(|| chain(std::slice::from_ref(&before)).expect("it is whole"));
-        let options = BackupOptions::default();
-        let copied = store.backup_observed(earlier.as_ref(), &media(&to), options, &mut |_| {
-            while store.transact(page_with_zeros).unwrap().file_offset() < len {}
-        });
-        copied.expect("E18.3a");
+        let mut progress = |_| while store.transact(page_with_zeros).unwrap().file_offset() < len {};
+        let options =
+            BackupOptions { since: earlier.as_ref(), progress: Some(&mut progress), ..BackupOptions::default() };
+        store.backup(&media(&to), options).expect("E18.3a");
         drop(earlier);
         let backups = if is_increment { vec![before, to] } else { vec![to] };
         assert_eq!(state(&restored(&backups).expect("E18.3a")), state(&world.disk), "E18.3a");

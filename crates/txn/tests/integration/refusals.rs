@@ -1,7 +1,7 @@
 //! A refused opening has written nothing (R2), and inconsistent files are refused.
 
 use cedrat_heap::HeapOptions;
-use cedrat_media::{Durability, FileId, LockGuard, Loss, Media, OpenMode, SimDisk, write_all_at};
+use cedrat_media::{Durability, FileId, ForwardMedia, Loss, Media, OpenMode, SimDisk, write_all_at};
 use cedrat_pages::{Damaged, PAGE_FILE, PAGE_LEN, PageMut, PageRef, PoolError, Slot};
 use cedrat_sync::Arc;
 use cedrat_txn::object_cache::{Delta, UnflushedRecords};
@@ -93,60 +93,16 @@ fn missing_page_file_is_refused() {
 #[derive(Debug)]
 struct OneForReading(SimDisk, &'static str);
 
-impl Media for OneForReading {
-    fn open(&self, name: &str, mode: OpenMode) -> io::Result<FileId> {
+impl ForwardMedia for OneForReading {
+    fn target(&self) -> &dyn Media {
+        &self.0
+    }
+
+    fn forward_open(&self, name: &str, mode: OpenMode) -> io::Result<FileId> {
         match mode {
             OpenMode::ReadWrite if name == self.1 => Err(io::Error::new(ErrorKind::PermissionDenied, name)),
             _ => self.0.open(name, mode),
         }
-    }
-
-    fn lock(&self, name: &str) -> io::Result<LockGuard> {
-        self.0.lock(name)
-    }
-
-    fn list(&self, directory: &str) -> io::Result<Vec<String>> {
-        self.0.list(directory)
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.0.remove(name)
-    }
-
-    fn sync_directory(&self, directory: &str) -> io::Result<()> {
-        self.0.sync_directory(directory)
-    }
-
-    fn len(&self, file: FileId) -> io::Result<u64> {
-        self.0.len(file)
-    }
-
-    fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read_at(file, offset, buffer)
-    }
-
-    fn write_at(&self, file: FileId, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<usize> {
-        self.0.write_at(file, offset, bytes, durability)
-    }
-
-    fn sync(&self, file: FileId) -> io::Result<()> {
-        self.0.sync(file)
-    }
-
-    fn allocate(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
-        self.0.allocate(file, offset, len)
-    }
-
-    fn punch(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
-        self.0.punch(file, offset, len)
-    }
-
-    fn set_len(&self, file: FileId, len: u64) -> io::Result<()> {
-        self.0.set_len(file, len)
-    }
-
-    fn path(&self, file: FileId) -> String {
-        self.0.path(file)
     }
 }
 

@@ -151,9 +151,7 @@ public interface GraphStore extends AutoCloseable {
 
     /// Copies the store to a folder that is empty, or is created, while it is in use. The copy has every commit that
     /// has returned before, and perhaps some later ones. A store that is in no folder refuses.
-    ///
-    /// @param bytesPerSecondMax 0: as many as possible
-    default void backup(Path folder, long bytesPerSecondMax) throws GraphStoreException {
+    default BackupReport backup(Path folder, BackupOptions options) throws GraphStoreException {
         throw new GraphStoreException("this kind of store makes no backups: open a store in a folder", null, false);
     }
 

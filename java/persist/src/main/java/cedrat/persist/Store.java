@@ -36,12 +36,23 @@ public abstract class Store implements AutoCloseable {
 
     /// Opens stores by their path, for [Store#open(Path, StoreOptions)], which finds it as a service.
     public interface Provider {
-        /// Opens the store in a folder, which is created if it does not exist.
+        /// How the files of a store are opened.
         ///
         /// @param pageBytesMax maximum memory for its pages, in bytes
         /// @param archive      the folder of its archive, if it has one
+        /// @param backup       the folder of a backup for damaged pages, if there is one
+        record Files(long pageBytesMax, Optional<Path> archive, Optional<Path> backup) {}
+
+        /// Opens the store in a folder, which is created if it does not exist.
+        ///
         /// @throws GraphStoreException if it does not open, with the reason; it need not name the folder
-        GraphStore open(Path folder, long pageBytesMax, Optional<Path> archive) throws GraphStoreException;
+        GraphStore open(Path folder, Files files) throws GraphStoreException;
+
+        /// Opens a store as it was at a moment, to be read.
+        ///
+        /// @param pageBytesMax maximum memory for its pages, in bytes
+        /// @throws GraphStoreException if it does not open, with the reason; it need not name the folder
+        GraphStore open(View view, long pageBytesMax) throws GraphStoreException;
     }
 
     /// Opens the store in a folder with the default options, as [#open(Path, StoreOptions)] does.
@@ -59,16 +70,46 @@ public abstract class Store implements AutoCloseable {
     /// @throws IllegalStateException if the agent is not loaded, or was loaded so late that some class would see
     ///     null in place of a reference that is not loaded
     public static Store open(Path folder, StoreOptions options) {
+        Optional<Path> archive = Optional.ofNullable(options.archive);
+        Optional<Path> backup = Optional.ofNullable(options.backup);
+        Provider.Files files = new Provider.Files(options.pageBytesMax, archive, backup);
+        return open("the store in " + folder, provider -> provider.open(folder, files), options);
+    }
+
+    /// Opens a store as it was at a moment, to be read (Lemon, §3.4). The store itself may be open, in this process or
+    /// another one. Roots lead to the objects of that moment; branches that were in doubt then are rolled back. A
+    /// transaction that changes a persistent object fails at its commit: [StoreException], and the transaction is
+    /// rolled back. [#collect], and names of new records and heaps, fail, too.
+    ///
+    /// A temporary folder has the log since the backup, and changed pages, until [#close] deletes it.
+    ///
+    /// @throws StoreException           as [#open(Path, StoreOptions)]; or if backup or archive lacks the moment
+    /// @throws IllegalArgumentException if the options have an archive or a backup, which belong to the view
+    /// @throws IllegalStateException    as [#open(Path, StoreOptions)]
+    public static Store open(View view, StoreOptions options) {
+        if (options.archive != null || options.backup != null) {
+            throw new IllegalArgumentException(
+                    "a view has its own backup and archive: set them in View, not in StoreOptions");
+        }
+        String what = "a view of the backup in " + view.backups().getLast();
+        return open(what, provider -> provider.open(view, options.pageBytesMax), options);
+    }
+
+    private interface Opening {
+        GraphStore open(Provider provider) throws GraphStoreException;
+    }
+
+    private static Store open(String what, Opening opening, StoreOptions options) {
         Provider provider = ServiceLoader.load(Provider.class)
                 .findFirst()
-                .orElseThrow(() -> new StoreException("cannot open a store in " + folder
-                        + ", because persist-native is missing: add it to the class path"));
+                .orElseThrow(() -> new StoreException(
+                        "cannot open " + what + ", because persist-native is missing: add it to the class path"));
         PersistenceRuntime.get();
         GraphStore graph;
         try {
-            graph = provider.open(folder, options.pageBytesMax, Optional.ofNullable(options.archive));
+            graph = opening.open(provider);
         } catch (GraphStoreException e) {
-            throw new StoreException("cannot open the store in " + folder + ": " + e.getMessage(), e);
+            throw new StoreException("cannot open " + what + ": " + e.getMessage(), e);
         }
         return open(graph, options);
     }
@@ -157,21 +198,24 @@ public abstract class Store implements AutoCloseable {
     /// @throws StoreException if an object cannot be read, or the store has stopped
     public abstract long collect();
 
-    /// As [#backup(Path, long)], as fast as possible.
-    public final void backup(Path folder) {
-        backup(folder, 0);
+    /// As [#backup(Path, BackupOptions)], all of the store, as fast as possible.
+    public final BackupReport backup(Path folder) {
+        return backup(folder, new BackupOptions());
     }
 
     /// Copies the store to a folder that is empty, or is created, while transactions go on (Lemon, §3.4). [#open] opens
     /// the copy, with all that was committed before this call, and perhaps some later transactions. Prepared
     /// branches are in doubt there: never let both stores take part in transactions of one transaction manager.
     ///
+    /// With [BackupOptions#since] the backup is incremental: `cedrat restore` restores it with the earlier ones.
+    /// [#open(View, StoreOptions)] reads them.
+    ///
     /// **Threads:** any; several backups may run at once.
     ///
-    /// @param bytesPerSecondMax 0: as many as possible
     /// @throws StoreException if the folder has files, a file of this store is damaged, or a disk failed; or the
-    ///     log was full, so that the backup has ended, and transactions go on. Delete the folder then
-    public abstract void backup(Path folder, long bytesPerSecondMax);
+    ///     earlier backup is of another store, or was opened since; or the log was full, so that the backup has
+    ///     ended, and transactions go on. Delete the folder then
+    public abstract BackupReport backup(Path folder, BackupOptions options);
 
     /// Returns the counters of this store. They may be read after it was closed.
     public abstract StoreStatistics statistics();

@@ -57,6 +57,8 @@ public final class StoreOptions {
     long pageBytesMax = PAGE_BYTES_MAX;
     /// The folder of the archive; null without one.
     Path archive;
+    /// The folder of the backup for damaged pages; null without one.
+    Path backup;
     /// The clock of branches' timeouts; only differences mean something.
     LongSupplier nanos = System::nanoTime;
 
@@ -153,6 +155,14 @@ public final class StoreOptions {
     /// with it fails. So does an opening with the archive of another store.
     public StoreOptions archive(Path folder) {
         archive = Objects.requireNonNull(folder);
+        return this;
+    }
+
+    /// Sets the folder of a full [backup][Store#backup] of the store. A damaged page is rebuilt from it and from the
+    /// [archive][#archive] when it is needed, if the archive does not have all of the page's changes
+    /// (docs/use/backup.md). The backup is only read. An opening with a backup and without an archive fails.
+    public StoreOptions backup(Path folder) {
+        backup = Objects.requireNonNull(folder);
         return this;
     }
 

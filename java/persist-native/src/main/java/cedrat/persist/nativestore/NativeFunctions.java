@@ -7,6 +7,7 @@ import java.lang.foreign.MemorySegment;
 /// Addresses of the native functions of [NativeGraphStore].
 final class NativeFunctions {
     final MemorySegment open;
+    final MemorySegment openAsOf;
     final MemorySegment close;
     final MemorySegment message;
     final MemorySegment isStable;
@@ -35,6 +36,7 @@ final class NativeFunctions {
 
     NativeFunctions(Libcedrat library) throws IOException {
         open = library.function("cedrat_open");
+        openAsOf = library.function("cedrat_open_as_of");
         close = library.function("cedrat_close");
         message = library.function("cedrat_message");
         isStable = library.function("cedrat_is_stable");

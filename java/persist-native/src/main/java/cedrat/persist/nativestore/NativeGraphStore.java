@@ -5,10 +5,10 @@ import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
-import cedrat.library.Libcedrat;
+import cedrat.persist.BackupOptions;
+import cedrat.persist.BackupReport;
 import cedrat.persist.GraphStore;
 import cedrat.persist.GraphStoreException;
-import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
@@ -25,7 +25,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
-import java.util.concurrent.ConcurrentHashMap;
 
 /// A `cedrat_graph` of `cedrat.h` in a store of its own: only translation, no thought.
 ///
@@ -42,9 +41,7 @@ import java.util.concurrent.ConcurrentHashMap;
 /// **Threads:** any, several at a time.
 @SuppressWarnings("restricted")
 final class NativeGraphStore implements GraphStore {
-    private static final String NAME = "objects";
-
-    private static final int OK = 0;
+    static final int OK = 0;
     private static final int UNKNOWN = 8;
     private static final int LIMIT = 11;
     private static final int STOPPED = 13;
@@ -55,16 +52,14 @@ final class NativeGraphStore implements GraphStore {
     private static final int ASYNC = 1;
 
     // Sizes of C structures, and offsets of fields in them.
-    private static final long OPTIONS_BYTES = 16 * Long.BYTES;
-    private static final long PAGE_POOL_BYTES = 7 * Long.BYTES;
-    private static final long ARCHIVE = 10 * Long.BYTES;
-    private static final long GRAPH_OPTIONS_BYTES = 8 * Long.BYTES;
-    private static final long PROGRAM_LOCKS = Integer.BYTES;
-    private static final long CLASS_TAG = 2 * Long.BYTES;
-    /// The tag of enum constants in references (docs/formats/java-objects.md).
-    private static final long CONSTANT = 9;
     private static final long HEAP_OPTIONS_BYTES = 9 * Long.BYTES;
     private static final long BACKUP_OPTIONS_BYTES = 8 * Long.BYTES;
+    private static final long SINCE = Long.BYTES;
+    private static final long SINCE_COUNT = 2 * Long.BYTES;
+    private static final long BACKUP_REPORT_BYTES = 8 * Long.BYTES;
+    private static final long UP_TO_LSN = 0;
+    private static final long COPIED_BYTES = Long.BYTES;
+    private static final long CANNOT_CONTINUE = 3 * Long.BYTES;
 
     // Of `cedrat_branch`: the length of the name, the name, and the outcome.
     private static final int BRANCH_NAME_AT = 8;
@@ -80,7 +75,7 @@ final class NativeGraphStore implements GraphStore {
 
     /// The LSN of none.
     static final long NOT_APPENDED = 0;
-    private static final int MESSAGE_BYTES = 1024;
+    static final int MESSAGE_BYTES = 1024;
 
     private static final ValueLayout.OfInt LITTLE_INT =
             ValueLayout.JAVA_INT_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
@@ -89,12 +84,10 @@ final class NativeGraphStore implements GraphStore {
 
     // Functions are given when they are called, so that these are constants to the compiler wherever the
     // library lies.
-    private static final MethodHandle OPEN = function(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS, JAVA_LONG);
-    private static final MethodHandle CLOSE = function(JAVA_INT, ADDRESS);
+    static final MethodHandle CLOSE = function(JAVA_INT, ADDRESS);
     private static final MethodHandle MESSAGE = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG);
     private static final MethodHandle IS_STABLE = function(JAVA_INT, ADDRESS, JAVA_LONG, JAVA_INT, ADDRESS);
     private static final MethodHandle BACKUP = function(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
-    private static final MethodHandle GRAPH_OPEN = function(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
     private static final MethodHandle FREE = Linker.nativeLinker().downcallHandle(FunctionDescriptor.ofVoid(ADDRESS));
     private static final MethodHandle GET_CLASS = function(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS);
     private static final MethodHandle GET_ROOTS = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
@@ -126,14 +119,18 @@ final class NativeGraphStore implements GraphStore {
     private final Buffers buffers = new Buffers();
     /// Transactions over pages and heaps, and collections, that have not ended.
     private final Set<Dependent> dependents;
+    /// The temporary folder of a view.
+    private final Optional<Path> scratch;
 
-    private NativeGraphStore(
+    NativeGraphStore(
             String name,
             NativeFunctions functions,
             MemorySegment store,
             MemorySegment graph,
-            Set<Dependent> dependents) {
+            Set<Dependent> dependents,
+            Optional<Path> scratch) {
         this.name = name;
+        this.scratch = scratch;
         this.functions = functions;
         this.dependents = dependents;
         this.store = store.reinterpret(arena, null);
@@ -141,64 +138,8 @@ final class NativeGraphStore implements GraphStore {
         graphAddress = MemorySegment.ofAddress(graph.address());
     }
 
-    private static MethodHandle function(MemoryLayout result, MemoryLayout... arguments) {
+    static MethodHandle function(MemoryLayout result, MemoryLayout... arguments) {
         return Linker.nativeLinker().downcallHandle(FunctionDescriptor.of(result, arguments));
-    }
-
-    /// Opens the store in a directory, which is made if there is none.
-    ///
-    /// @param pageBytesMax how many bytes of its pages stay in memory
-    /// @param archive      the directory of its archive, if it has one
-    static NativeGraphStore open(Path directory, long pageBytesMax, Optional<Path> archive) throws GraphStoreException {
-        return open(directory, pageBytesMax, archive, ConcurrentHashMap.newKeySet());
-    }
-
-    /// As that.
-    ///
-    /// @param dependents an empty set for any threads, for what is to be freed before the store closes
-    static NativeGraphStore open(Path directory, long pageBytesMax, Optional<Path> archive, Set<Dependent> dependents)
-            throws GraphStoreException {
-        NativeFunctions functions;
-        try {
-            functions = new NativeFunctions(Libcedrat.load());
-        } catch (IOException missing) {
-            throw new GraphStoreException(missing.getMessage(), missing, false);
-        } catch (NoClassDefFoundError missing) {
-            throw new GraphStoreException(
-                    "cannot load libcedrat, because a class is missing (" + missing.getMessage()
-                            + "): add libcedrat to the class path",
-                    missing,
-                    false);
-        }
-        try (Arena call = Arena.ofConfined()) {
-            MemorySegment message = call.allocate(MESSAGE_BYTES);
-            MemorySegment to = call.allocate(ADDRESS);
-            MemorySegment path = call.allocateFrom(directory.toString());
-            MemorySegment options = call.allocate(OPTIONS_BYTES, Long.BYTES);
-            options.set(JAVA_LONG, PAGE_POOL_BYTES, pageBytesMax);
-            if (archive.isPresent()) {
-                options.set(ADDRESS, ARCHIVE, call.allocateFrom(archive.get().toString()));
-            }
-            int status = (int) OPEN.invokeExact(functions.open, path, options, to, message, (long) MESSAGE_BYTES);
-            if (status != OK) {
-                throw failure(name(functions, status) + ": " + message.getString(0), status);
-            }
-            MemorySegment store = to.get(ADDRESS, 0);
-            MemorySegment name = call.allocateFrom(NAME);
-            MemorySegment graphOptions = call.allocate(GRAPH_OPTIONS_BYTES, Long.BYTES);
-            graphOptions.set(JAVA_INT, PROGRAM_LOCKS, 1);
-            graphOptions.set(JAVA_LONG, CLASS_TAG, CONSTANT);
-            status = (int) GRAPH_OPEN.invokeExact(functions.graphOpen, store, name, graphOptions, to);
-            if (status != OK) {
-                String reason = lastMessage(functions.message, functions, store);
-                // The first failure is the one to tell; a store that was just opened has nothing to lose by the second.
-                int ignored = (int) CLOSE.invokeExact(functions.close, store);
-                throw failure("cannot open its graph of objects", functions, status, reason);
-            }
-            return new NativeGraphStore(directory.toString(), functions, store, to.get(ADDRESS, 0), dependents);
-        } catch (Throwable problem) {
-            throw rethrown(problem);
-        }
     }
 
     @Override
@@ -659,14 +600,22 @@ final class NativeGraphStore implements GraphStore {
     }
 
     @Override
-    public void backup(Path folder, long bytesPerSecondMax) throws GraphStoreException {
+    public BackupReport backup(Path folder, BackupOptions options) throws GraphStoreException {
         gate.enter();
         try (Arena call = Arena.ofConfined()) {
             MemorySegment path = text(call, folder.toString());
-            MemorySegment options = call.allocate(BACKUP_OPTIONS_BYTES, Long.BYTES);
-            options.set(JAVA_LONG, 0, bytesPerSecondMax);
-            int status = (int) BACKUP.invokeExact(functions.backup, store, path, options, MemorySegment.NULL);
+            MemorySegment choices = call.allocate(BACKUP_OPTIONS_BYTES, Long.BYTES);
+            choices.set(JAVA_LONG, 0, options.bytesPerSecondMax());
+            choices.set(ADDRESS, SINCE, NativeOpening.folders(call, options.since()));
+            choices.set(JAVA_LONG, SINCE_COUNT, options.since().size());
+            MemorySegment report = call.allocate(BACKUP_REPORT_BYTES, Long.BYTES);
+            int status = (int) BACKUP.invokeExact(functions.backup, store, path, choices, report);
             checkStore(status, "cannot back the store up to " + folder);
+            Optional<String> cannotContinue = report.get(JAVA_LONG, CANNOT_CONTINUE) == 0
+                    ? Optional.empty()
+                    : Optional.of(lastMessage(functions.message, functions, store));
+            return new BackupReport(
+                    report.get(JAVA_LONG, UP_TO_LSN), report.get(JAVA_LONG, COPIED_BYTES), cannotContinue);
         } catch (Throwable problem) {
             throw rethrown(problem);
         } finally {
@@ -697,6 +646,9 @@ final class NativeGraphStore implements GraphStore {
             throw rethrown(problem);
         } finally {
             buffers.clear();
+        }
+        if (scratch.isPresent()) {
+            NativeOpening.delete(scratch.get());
         }
     }
 
@@ -735,7 +687,7 @@ final class NativeGraphStore implements GraphStore {
         }
     }
 
-    private static GraphStoreException failure(String what, NativeFunctions functions, int status, String reason) {
+    static GraphStoreException failure(String what, NativeFunctions functions, int status, String reason) {
         return failure(what + ": " + name(functions, status) + ": " + reason, status);
     }
 
@@ -747,7 +699,7 @@ final class NativeGraphStore implements GraphStore {
         };
     }
 
-    private static String lastMessage(MemorySegment function, NativeFunctions functions, MemorySegment handle) {
+    static String lastMessage(MemorySegment function, NativeFunctions functions, MemorySegment handle) {
         try (Arena call = Arena.ofConfined()) {
             MemorySegment text = call.allocate(MESSAGE_BYTES);
             int status = (int) MESSAGE.invokeExact(function, handle, text, (long) MESSAGE_BYTES);
@@ -761,7 +713,7 @@ final class NativeGraphStore implements GraphStore {
         return name(functions, status);
     }
 
-    private static String name(NativeFunctions functions, int status) {
+    static String name(NativeFunctions functions, int status) {
         try {
             MemorySegment name = (MemorySegment) STATUS_NAME.invokeExact(functions.statusName, status);
             return name.reinterpret(MESSAGE_BYTES).getString(0);

@@ -3,6 +3,7 @@ package cedrat.persist.nativestore;
 import cedrat.persist.GraphStore;
 import cedrat.persist.GraphStoreException;
 import cedrat.persist.Store;
+import cedrat.persist.View;
 import java.nio.file.Path;
 import java.util.Optional;
 
@@ -13,11 +14,16 @@ public final class NativeProvider implements Store.Provider {
 
     /// Opens a store without an archive.
     public GraphStore open(Path folder, long pageBytesMax) throws GraphStoreException {
-        return open(folder, pageBytesMax, Optional.empty());
+        return open(folder, new Files(pageBytesMax, Optional.empty(), Optional.empty()));
     }
 
     @Override
-    public GraphStore open(Path folder, long pageBytesMax, Optional<Path> archive) throws GraphStoreException {
-        return NativeGraphStore.open(folder, pageBytesMax, archive);
+    public GraphStore open(Path folder, Files files) throws GraphStoreException {
+        return NativeOpening.open(folder, files);
+    }
+
+    @Override
+    public GraphStore open(View view, long pageBytesMax) throws GraphStoreException {
+        return NativeOpening.open(view, pageBytesMax);
     }
 }

@@ -11,6 +11,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cedrat.persist.GraphStore;
 import cedrat.persist.GraphStore.Committed;
 import cedrat.persist.GraphStoreException;
+import cedrat.persist.Store;
 import java.io.ByteArrayOutputStream;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -34,7 +35,8 @@ import org.junit.jupiter.api.io.TempDir;
 
 class NativeGraphStoreTest {
     private static final long NEW_OBJECT = 0xffL << 56;
-    private static final long PAGE_BYTES = 16 << 20;
+    private static final Store.Provider.Files FILES =
+            new Store.Provider.Files(16 << 20, Optional.empty(), Optional.empty());
 
     @TempDir
     Path folder;
@@ -97,7 +99,7 @@ class NativeGraphStoreTest {
     @Test
     void committedObjectsSurviveReopening() throws GraphStoreException {
         long[] identities;
-        try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES, Optional.empty())) {
+        try (NativeGraphStore store = NativeOpening.open(folder, FILES)) {
             Committed committed = new Entries()
                     .define(1, "first".getBytes(StandardCharsets.UTF_8))
                     .define(2, new byte[200_000])
@@ -113,7 +115,7 @@ class NativeGraphStoreTest {
                     .put(identities[1], 1, new byte[8], identities[0])
                     .commit(store);
         }
-        try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES, Optional.empty())) {
+        try (NativeGraphStore store = NativeOpening.open(folder, FILES)) {
             List<byte[]> classes = store.classes(1);
             assertEquals(2, classes.size());
             assertArrayEquals(classes.getLast(), store.classes(2).getFirst());
@@ -134,7 +136,7 @@ class NativeGraphStoreTest {
     void unusedClassesAreDropped() throws GraphStoreException {
         byte[] definition = {1, 2, 3};
         Entries adding = new Entries().add(3, new byte[8]);
-        try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES, Optional.empty())) {
+        try (NativeGraphStore store = NativeOpening.open(folder, FILES)) {
             new Entries()
                     .define(1, definition)
                     .define(2, definition)
@@ -156,7 +158,7 @@ class NativeGraphStoreTest {
             assertTrue(assertThrows(GraphStoreException.class, () -> adding.commit(store))
                     .isConflict());
         }
-        try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES, Optional.empty())) {
+        try (NativeGraphStore store = NativeOpening.open(folder, FILES)) {
             assertEquals(3, store.classes(1).size());
             assertNull(store.classes(1).get(2));
             new Entries().define(4, definition).commit(store);
@@ -172,7 +174,7 @@ class NativeGraphStoreTest {
     /// J9g.
     @Test
     void refusedCommitDefinesNoClass() throws GraphStoreException {
-        try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES, Optional.empty())) {
+        try (NativeGraphStore store = NativeOpening.open(folder, FILES)) {
             byte[] definition = {1, 2, 3};
             long object = new Entries()
                     .define(1, definition)
@@ -193,7 +195,7 @@ class NativeGraphStoreTest {
             assertTrue(gap.getMessage().contains("the next number is 2"), gap.getMessage());
             new Entries().add(2, new byte[8]).define(2, new byte[0]).commit(store);
         }
-        try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES, Optional.empty())) {
+        try (NativeGraphStore store = NativeOpening.open(folder, FILES)) {
             assertArrayEquals(new byte[0], store.classes(2).getFirst());
         }
     }
@@ -201,7 +203,7 @@ class NativeGraphStoreTest {
     /// J11.2.
     @Test
     void changesOfBranchInDoubtAreListed() throws GraphStoreException {
-        try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES, Optional.empty())) {
+        try (NativeGraphStore store = NativeOpening.open(folder, FILES)) {
             new Entries().define(1, new byte[0]).commit(store);
             long object = new Entries().add(1, new byte[8]).commit(store).identities()[0];
             Entries change = new Entries().patch(object, 8, new byte[] {1});
@@ -220,7 +222,7 @@ class NativeGraphStoreTest {
     /// J9: the library gives the LSN of what it has appended, and so tells what an error has hidden.
     @Test
     void errorTellsWhetherCommitIsAppended() throws GraphStoreException {
-        try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES, Optional.empty())) {
+        try (NativeGraphStore store = NativeOpening.open(folder, FILES)) {
             new Entries().define(1, new byte[0]).commit(store);
             long object = new Entries().add(1, new byte[8]).commit(store).identities()[0];
             byte[] change = new Entries().patch(object, 8, new byte[] {1}).bytes.toByteArray();
@@ -236,7 +238,7 @@ class NativeGraphStoreTest {
 
     @Test
     void objectLongerThanBufferIsRead() throws GraphStoreException {
-        try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES, Optional.empty())) {
+        try (NativeGraphStore store = NativeOpening.open(folder, FILES)) {
             new Entries().define(1, new byte[0]).commit(store);
             int[] sizes = {40_000, 8, 300_000, 65_536, 16, 70_000};
             Entries entries = new Entries();
@@ -261,7 +263,7 @@ class NativeGraphStoreTest {
 
     @Test
     void refusalsNameTheirReason() throws GraphStoreException {
-        NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES, Optional.empty());
+        NativeGraphStore store = NativeOpening.open(folder, FILES);
         try (store) {
             new Entries().define(1, new byte[0]).commit(store);
             long identity = new Entries().add(1, new byte[8]).commit(store).identities()[0];
@@ -274,9 +276,7 @@ class NativeGraphStoreTest {
             assertThrows(GraphStoreException.class, () -> store.commit(new byte[] {9, 0, 0, 0, 1}, 5));
             assertThrows(GraphStoreException.class, () -> store.read(identity + 100));
             assertThrows(GraphStoreException.class, () -> store.readMany(new long[] {identity, identity + 100}));
-            String twice = assertThrows(
-                            GraphStoreException.class,
-                            () -> NativeGraphStore.open(folder, PAGE_BYTES, Optional.empty()))
+            String twice = assertThrows(GraphStoreException.class, () -> NativeOpening.open(folder, FILES))
                     .getMessage();
             assertTrue(twice.contains("CEDRAT_IN_USE"), twice);
         }
@@ -288,8 +288,8 @@ class NativeGraphStoreTest {
 
     @Test
     void twoStoresFitIntoAProcess() throws GraphStoreException {
-        try (NativeGraphStore one = NativeGraphStore.open(folder.resolve("one"), PAGE_BYTES, Optional.empty());
-                NativeGraphStore other = NativeGraphStore.open(folder.resolve("other"), PAGE_BYTES, Optional.empty())) {
+        try (NativeGraphStore one = NativeOpening.open(folder.resolve("one"), FILES);
+                NativeGraphStore other = NativeOpening.open(folder.resolve("other"), FILES)) {
             new Entries().define(1, new byte[0]).commit(one);
             new Entries().add(1, new byte[8]).root("name", NEW_OBJECT).commit(one);
             assertEquals(1, one.roots().size());
@@ -328,7 +328,7 @@ class NativeGraphStoreTest {
     void closeWaitsForCallsUnderWay() throws Exception {
         for (int round = 0; round < 20; round++) {
             Path directory = folder.resolve("round " + round);
-            NativeGraphStore store = NativeGraphStore.open(directory, PAGE_BYTES, Optional.empty());
+            NativeGraphStore store = NativeOpening.open(directory, FILES);
             new Entries().define(1, new byte[8]).commit(store);
             long identity = new Entries().add(1, new byte[20_000]).commit(store).identities()[0];
             long records = store.records("records");
@@ -356,7 +356,7 @@ class NativeGraphStoreTest {
             }
             assertEquals(List.of(), List.copyOf(problems));
             // It is closed in truth.
-            NativeGraphStore.open(directory, PAGE_BYTES, Optional.empty()).close();
+            NativeOpening.open(directory, FILES).close();
         }
     }
 
@@ -401,13 +401,13 @@ class NativeGraphStoreTest {
     @Test
     void storeMayCloseWhileTransactionBegins() throws Exception {
         FreedAtOnce dependents = new FreedAtOnce();
-        NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES, Optional.empty(), dependents);
+        NativeGraphStore store = NativeOpening.open(folder, FILES, dependents);
         dependents.store = store;
         GraphStoreException closed = assertThrows(GraphStoreException.class, store::begin);
         assertTrue(closed.getMessage().contains("the store is closed: open it again"), closed.getMessage());
         dependents.closing.join();
         assertEquals(List.of(), List.copyOf(dependents));
-        NativeGraphStore.open(folder, PAGE_BYTES, Optional.empty()).close();
+        NativeOpening.open(folder, FILES).close();
     }
 
     private static void insert(NativeGraphStore store, long records) throws GraphStoreException {
@@ -428,7 +428,7 @@ class NativeGraphStoreTest {
     /// Closing the store ends open transactions, also if a call waits for one.
     @Test
     void closingEndsOpenTransactions() throws Exception {
-        NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES, Optional.empty());
+        NativeGraphStore store = NativeOpening.open(folder, FILES);
         long records = store.records("records");
         GraphStore.Faces first = store.begin();
         long number = first.insert(records, new byte[] {1});
@@ -453,7 +453,7 @@ class NativeGraphStoreTest {
                 .isStopped());
         first.close();
         collection.close();
-        try (NativeGraphStore again = NativeGraphStore.open(folder, PAGE_BYTES, Optional.empty());
+        try (NativeGraphStore again = NativeOpening.open(folder, FILES);
                 GraphStore.Faces faces = again.begin()) {
             assertEquals(0, faces.numbers(records).length);
         }

@@ -1,5 +1,7 @@
 package cedrat.persist.store;
 
+import cedrat.persist.BackupOptions;
+import cedrat.persist.BackupReport;
 import cedrat.persist.GraphStore;
 import cedrat.persist.GraphStoreException;
 import cedrat.persist.Heap;
@@ -323,10 +325,10 @@ final class Engine implements BranchStore {
         }
     }
 
-    void backup(Path folder, long bytesPerSecondMax) {
+    BackupReport backup(Path folder, BackupOptions options) {
         check();
         try {
-            graph.backup(folder, bytesPerSecondMax);
+            return graph.backup(folder, options);
         } catch (GraphStoreException e) {
             throw refused(e);
         }

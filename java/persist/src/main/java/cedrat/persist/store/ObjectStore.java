@@ -1,5 +1,7 @@
 package cedrat.persist.store;
 
+import cedrat.persist.BackupOptions;
+import cedrat.persist.BackupReport;
 import cedrat.persist.GraphStore;
 import cedrat.persist.GraphStoreException;
 import cedrat.persist.Heap;
@@ -251,16 +253,10 @@ final class ObjectStore extends Store {
     }
 
     @Override
-    public void backup(Path folder, long bytesPerSecondMax) {
+    public BackupReport backup(Path folder, BackupOptions options) {
         Objects.requireNonNull(folder);
-        if (bytesPerSecondMax < 0) {
-            throw new IllegalArgumentException(
-                    "cannot copy " + bytesPerSecondMax + " bytes in a second: choose 0 for no limit");
-        }
-        recorder.unrecorded(() -> {
-            engine.backup(folder, bytesPerSecondMax);
-            return null;
-        });
+        Objects.requireNonNull(options);
+        return recorder.<BackupReport>unrecorded(() -> engine.backup(folder, options));
     }
 
     @Override
