@@ -4,6 +4,7 @@
 #![cfg(not(cedrat_shuttle))]
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -215,11 +216,16 @@ fn copied(disk: &SimDisk) -> SimDisk {
 }
 
 /// A part of a file that is destroyed.
-#[derive(Debug)]
 struct Destroyed {
     file: String,
     what: String,
     is_one_page: bool,
+}
+
+impl fmt::Display for Destroyed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.file, self.what)
+    }
 }
 
 fn fill(disk: &SimDisk, file: &str, from: u64, len: u64, random: &mut Random) -> String {
@@ -290,19 +296,19 @@ fn lose_home(disks: &Disks, random: &mut Random) {
     let destroyed = destroy(&home, random);
     let is_of_log = destroyed.file.starts_with("log/") || destroyed.file == "control";
     match found(&copied(&home), Some(&copied(&disks.archive)), Some(&copied(&disks.backup))) {
-        Ok(state) if is_of_log => assert!(disks.is_since_archive(&state), "{destroyed:?}: an older state"),
-        Ok(state) => assert!(state == disks.newest(), "E18.17, {destroyed:?}: another state"),
-        Err(error) if destroyed.file == PAGE_FILE && destroyed.is_one_page => panic!("E18.17, {destroyed:?}: {error}"),
+        Ok(state) if is_of_log => assert!(disks.is_since_archive(&state), "{destroyed}: an older state"),
+        Ok(state) => assert!(state == disks.newest(), "E18.17, {destroyed}: another state"),
+        Err(error) if destroyed.file == PAGE_FILE && destroyed.is_one_page => panic!("E18.17, {destroyed}: {error}"),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
     let archive = copied(&disks.archive);
     let remaining = archive_remaining_log(&media(&home), &media(&archive));
-    let state = restored(&disks.backup, &archive).unwrap_or_else(|error| panic!("E18.23, {destroyed:?}: {error}"));
+    let state = restored(&disks.backup, &archive).unwrap_or_else(|error| panic!("E18.23, {destroyed}: {error}"));
     match remaining {
-        Ok(_) if is_of_log => assert!(disks.is_since_archive(&state), "E18.23, {destroyed:?}: an older state"),
-        Ok(_) => assert!(state == disks.newest(), "E18.23, {destroyed:?}: another state"),
-        Err(error) if !is_of_log => panic!("E18.23, {destroyed:?}: {error}"),
-        Err(_) => assert!(state == disks.state_at(disks.archived), "E18.10, {destroyed:?}: another state"),
+        Ok(_) if is_of_log => assert!(disks.is_since_archive(&state), "E18.23, {destroyed}: an older state"),
+        Ok(_) => assert!(state == disks.newest(), "E18.23, {destroyed}: another state"),
+        Err(error) if !is_of_log => panic!("E18.23, {destroyed}: {error}"),
+        Err(_) => assert!(state == disks.state_at(disks.archived), "E18.10, {destroyed}: another state"),
     }
 }
 
@@ -311,12 +317,12 @@ fn lose_archive(disks: &Disks, random: &mut Random) {
     let archive = copied(&disks.archive);
     let destroyed = destroy(&archive, random);
     if let Ok(state) = found(&copied(&disks.home), Some(&copied(&archive)), Some(&copied(&disks.backup))) {
-        assert!(state == disks.newest(), "{destroyed:?}: another state");
+        assert!(state == disks.newest(), "{destroyed}: another state");
     }
     let state = found(&copied(&disks.home), None, None).expect("the store is whole");
-    assert!(state == disks.newest(), "{destroyed:?}: another state");
+    assert!(state == disks.newest(), "{destroyed}: another state");
     if let Ok(state) = restored(&disks.backup, &archive) {
-        assert!(state == disks.state_at(disks.archived), "E18.10, {destroyed:?}: another state");
+        assert!(state == disks.state_at(disks.archived), "E18.10, {destroyed}: another state");
     }
 }
 
@@ -329,8 +335,8 @@ fn lose_backup(disks: &Disks, random: &mut Random) {
     }
     let is_noticed = check_backup(&media(&backup), None).map_or(true, |check| !check.problems.is_empty());
     match restored(&backup, &disks.archive) {
-        Ok(state) => assert!(state == disks.state_at(disks.archived), "E18.10, {destroyed:?}: another state"),
-        Err(error) => assert!(is_noticed, "E18.14, {destroyed:?}: {error}, and the check has found nothing"),
+        Ok(state) => assert!(state == disks.state_at(disks.archived), "E18.10, {destroyed}: another state"),
+        Err(error) => assert!(is_noticed, "E18.14, {destroyed}: {error}, and the check has found nothing"),
     }
 }
 
