@@ -520,7 +520,11 @@ impl Pool {
                     self.words(page).store(0, bytes);
                     frame.fill(page);
                     // Whether it is pending is decided when it is needed.
-                    if self.redoing.is_on() { loading.finish_pending() } else { loading.finish() }
+                    if self.redoing.is_on() {
+                        loading.finish_pending()
+                    } else {
+                        loading.finish()
+                    }
                     Counters::add(&self.counters.read, 1);
                 }
             }

@@ -54,7 +54,8 @@ impl Redoing {
         if !self.is_on() || planted!("pending_page_read_unredone") {
             return None;
         }
-        self.source.read().clone().filter(|source| source.is_pending(page))
+        let source = self.source.read().clone()?;
+        source.is_pending(page).then_some(source)
     }
 }
 

@@ -6,18 +6,20 @@
 
 use std::collections::HashSet;
 
-use cedrat_pages::PageId;
+use cedrat_pages::{Exclusive, ForRedo, PageId};
+use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::{Closing, Lane, planted, thread};
 use cedrat_wal::{Lsn, RecordRef};
 
 use super::analysis::TELL_EVERY;
 use super::apply::Change;
+use super::on_demand::OnDemand;
 use super::uncounted::Uncounted;
 use crate::body::{Body, Redo};
 use crate::error::{Error, Result};
 use crate::operation::RecordId;
 use crate::report::Progress;
-use crate::store::{Inner, Store};
+use crate::store::Inner;
 
 /// Number of records, or bytes of arguments, at which a batch is handed over. Larger batches visit each page less
 /// often; with these, all batches of two workers together take about 40 MB.
@@ -43,33 +45,62 @@ pub(crate) struct Part<'a> {
     pub(crate) end: Lsn,
     /// The changes in it that do not count.
     pub(crate) uncounted: &'a Uncounted,
+    /// Redo of an open store: only pages that are still pending are changed.
+    pub(crate) on_demand: Option<&'a OnDemand>,
+}
+
+/// How far each lane is.
+struct Reached(Vec<AtomicU64>);
+
+impl Reached {
+    fn new(lanes: usize, from: Lsn) -> Reached {
+        Reached((0..lanes).map(|_| AtomicU64::new(from.get())).collect())
+    }
+
+    /// Excludes the lanes that got no worker. Called before any batch is handed over.
+    fn use_lanes(&self, lanes: usize) {
+        self.0[lanes..].iter().for_each(|unused| unused.store(u64::MAX, Ordering::SeqCst));
+    }
+
+    /// Notes that a lane has redone its records before an LSN. Returns the one before which all lanes have.
+    fn note(&self, lane: usize, lsn: Lsn) -> Lsn {
+        self.0[lane].store(lsn.get(), Ordering::SeqCst);
+        Lsn::new(self.0.iter().map(|lsn| lsn.load(Ordering::SeqCst)).min().unwrap_or(0))
+    }
 }
 
 /// Repeats history, with as many of `threads` as the system gives; with none, on the calling thread.
-pub(crate) fn redo(store: &Store, part: &Part<'_>, threads: usize, tell: &dyn Fn(Progress)) -> Result<Redone> {
-    let inner = &*store.inner;
+pub(crate) fn redo(inner: &Inner, part: &Part<'_>, threads: usize, tell: &dyn Fn(Progress)) -> Result<Redone> {
     let lanes: Vec<Lane<Batch>> = (0..threads).map(|_| Lane::new(LANE_LEN)).collect();
+    let reached = Reached::new(threads.max(1), part.from);
     let mut outcomes = Vec::new();
     let mut reading = Ok(());
     thread::scope(|scope| {
         // Also after a panic: the workers must not wait for a reader that has ended.
         let all_closed_at_end: Vec<_> = lanes.iter().map(Closing).collect();
-        let work = |lane| {
+        let work = |(number, lane)| {
+            let (lane, reached): (&Lane<Batch>, _) = (lane, &reached);
             move || {
                 // Closed on every exit, including a panic: the reader must not wait for a worker that has ended.
                 let _closed_at_end = Closing(lane);
-                let mut worker = Worker::new(inner);
+                let mut worker = Worker::new(inner, part.on_demand);
                 while let Some(batch) = lane.take() {
                     worker.apply(&batch)?;
+                    part.note_reached(reached, number, &batch);
                 }
                 Ok::<Redone, Error>(worker.done())
             }
         };
         let spawn = |lane| thread::spawn_in(scope, "cedrat-redo", work(lane)).ok();
-        let workers: Vec<_> = lanes.iter().map_while(spawn).collect();
+        let workers: Vec<_> = lanes.iter().enumerate().map_while(spawn).collect();
+        reached.use_lanes(workers.len().max(1));
         if workers.is_empty() {
-            let mut worker = Worker::new(inner);
-            reading = read(inner, part, 1, tell, |_, batch| worker.apply(&batch));
+            let mut worker = Worker::new(inner, part.on_demand);
+            reading = read(inner, part, 1, tell, |_, batch| {
+                worker.apply(&batch)?;
+                part.note_reached(&reached, 0, &batch);
+                Ok(())
+            });
             outcomes.push(Ok(Ok(worker.done())));
         } else {
             // If a lane is closed early, its worker returns the cause.
@@ -118,11 +149,14 @@ fn read(
             let (lsn, newest) = lsns(record.lsn, &body);
             for redo in body.redos() {
                 let lane = lane_of(redo.at.page, lanes);
-                let batch = &mut batches[lane];
-                batch.push(lsn, newest, &redo);
-                if batch.is_full() {
-                    hand_over(lane, std::mem::take(batch))?;
-                }
+                batches[lane].push(lsn, newest, &redo);
+            }
+        }
+        if batches.iter().any(Batch::is_full) {
+            inner.may_wait()?;
+            // All of them, so that what is redone of one lane is not long behind that of another.
+            for (lane, batch) in batches.iter_mut().enumerate() {
+                hand_over(lane, std::mem::take(batch).up_to(record.lsn))?;
             }
         }
         if records.is_multiple_of(TELL_EVERY) {
@@ -131,7 +165,7 @@ fn read(
         }
     }
     for (lane, batch) in batches.into_iter().enumerate() {
-        hand_over(lane, batch)?;
+        hand_over(lane, batch.up_to(part.end.previous()))?;
     }
     Ok(())
 }
@@ -184,6 +218,8 @@ fn lane_of(page: PageId, lanes: usize) -> usize {
 struct Batch {
     items: Vec<Item>,
     arguments: Vec<u8>,
+    /// The newest record that was read before it was handed over.
+    up_to: Lsn,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -196,7 +232,21 @@ struct Item {
     arguments_len: u32,
 }
 
+impl Part<'_> {
+    /// Notes that a lane has redone a batch.
+    fn note_reached(&self, reached: &Reached, lane: usize, batch: &Batch) {
+        let all = reached.note(lane, batch.up_to.next());
+        if let Some(on_demand) = self.on_demand {
+            on_demand.drained_before(all);
+        }
+    }
+}
+
 impl Batch {
+    fn up_to(self, up_to: Lsn) -> Batch {
+        Batch { up_to, ..self }
+    }
+
     fn push(&mut self, lsn: Lsn, newest: Lsn, redo: &Redo<'_>) {
         let arguments_at = self.arguments.len() as u32;
         self.arguments.extend_from_slice(redo.arguments);
@@ -220,6 +270,7 @@ impl Batch {
 /// A redo worker, which brings pages up to date.
 struct Worker<'a> {
     inner: &'a Inner,
+    on_demand: Option<&'a OnDemand>,
     redone: u64,
     pages: HashSet<PageId>,
     /// The batch's pages and items, sorted by page, and within a page by LSN.
@@ -227,8 +278,8 @@ struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    fn new(inner: &'a Inner) -> Worker<'a> {
-        Worker { inner, redone: 0, pages: HashSet::new(), order: Vec::new() }
+    fn new(inner: &'a Inner, on_demand: Option<&'a OnDemand>) -> Worker<'a> {
+        Worker { inner, on_demand, redone: 0, pages: HashSet::new(), order: Vec::new() }
     }
 
     fn done(self) -> Redone {
@@ -243,7 +294,10 @@ impl<'a> Worker<'a> {
         if planted!("newest_record_redone_first") {
             order.reverse();
         }
-        let pages: Vec<&[(PageId, u32)]> = order.chunk_by(|a, b| a.0 == b.0).collect();
+        let on_demand = self.on_demand;
+        let is_pending = |page| on_demand.is_none_or(|on_demand| on_demand.is_pending(page));
+        let pages: Vec<&[(PageId, u32)]> =
+            order.chunk_by(|a, b| a.0 == b.0).filter(|items| is_pending(items[0].0)).collect();
         for ahead in pages.chunks(READ_AHEAD_PAGES) {
             let wanted: Vec<PageId> =
                 ahead.iter().filter(|items| !self.formats(batch.item(items[0].1))).map(|items| items[0].0).collect();
@@ -263,15 +317,30 @@ impl<'a> Worker<'a> {
     /// Applies a batch's records of one page.
     fn redo_page(&mut self, batch: &Batch, items: &[(PageId, u32)]) -> Result<()> {
         let (id, first) = items[0];
-        self.pages.insert(id);
         let pool = &self.inner.pool;
         // A page that is formatted first need not be read: all its later records follow.
-        let mut page = if self.formats(batch.item(first)) { pool.exclusive_fresh(id)? } else { pool.exclusive(id)? };
+        let formats = self.formats(batch.item(first));
+        let Some(on_demand) = self.on_demand else {
+            let mut page = if formats { pool.exclusive_fresh(id)? } else { pool.exclusive(id)? };
+            return self.redo_items(&mut page, batch, items);
+        };
+        let ForRedo::Pending(mut page) = pool.exclusive_for_redo(id, formats)? else { return Ok(()) };
+        let before = self.redone;
+        self.redo_items(&mut page, batch, items)?;
+        on_demand.add_records(self.redone - before);
+        if on_demand.redone_before(id, batch.up_to.next()) {
+            page.end_redo();
+        }
+        Ok(())
+    }
+
+    fn redo_items(&mut self, page: &mut Exclusive<'_>, batch: &Batch, items: &[(PageId, u32)]) -> Result<()> {
+        self.pages.insert(page.id());
         for &(_, number) in items {
             let &Item { lsn, newest, at, operation, .. } = batch.item(number);
             let table = self.inner.numbers.operation(operation).ok_or_else(|| self.inner.unregistered(operation))?;
             let change = Change { lsn, newest, at, arguments: batch.arguments(batch.item(number)) };
-            let redone = self.inner.redo_change(&mut page, table, &change);
+            let redone = self.inner.redo_change(page, table, &change);
             let redone = redone.map_err(|misfit| self.inner.stop_for_misfit(misfit, operation, lsn))?;
             self.redone += u64::from(redone);
         }
