@@ -52,7 +52,8 @@ impl Visit for Fields {
 }
 
 fn open(disk: &Arc<dyn Media>) -> Result<Store, cedrat::OpenError> {
-    Store::open(Arc::clone(disk), Options::simulated(), Registry::new())
+    let options = Options { redo_on_demand_bytes: u64::MAX, ..Options::simulated() };
+    Store::open(Arc::clone(disk), options, Registry::new())
 }
 
 /// Sets the first eight bytes of a page.

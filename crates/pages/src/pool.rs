@@ -274,6 +274,11 @@ impl Pool {
         self.options.pages_max
     }
 
+    /// Returns the maximum number of pages in memory.
+    pub fn capacity_pages(&self) -> usize {
+        self.clock.frames()
+    }
+
     /// Returns the page, for reading, under its shared latch. Drop it soon; hold none while changing a page.
     ///
     /// # Errors

@@ -21,8 +21,9 @@ use crate::operation::RecordId;
 use crate::report::Progress;
 use crate::store::Inner;
 
-/// Number of records, or bytes of arguments, at which a batch is handed over. Larger batches visit each page less
-/// often; with these, all batches of two workers together take about 40 MB.
+/// Maximum number of records, or bytes of arguments, at which a batch is handed over. Larger batches visit each page less
+/// often; with these, all batches of two workers together take about 40 MB. A batch has no more records than the pool has
+/// frames: small pools are for processes with little memory.
 const BATCH_RECORDS: usize = 64 << 10;
 const BATCH_BYTES: usize = 2 << 20;
 /// Batches that wait for one worker: enough to keep it busy, few enough to bound memory.
@@ -135,6 +136,7 @@ fn read(
     tell: &dyn Fn(Progress),
     mut hand_over: impl FnMut(usize, Batch) -> Result<()>,
 ) -> Result<()> {
+    let records_max = BATCH_RECORDS.min(inner.pool.capacity_pages());
     let mut batches: Vec<Batch> = (0..lanes).map(|_| Batch::default()).collect();
     let mut scan = inner.log.scan(part.from)?;
     let mut records = 0u64;
@@ -152,7 +154,7 @@ fn read(
                 batches[lane].push(lsn, newest, &redo);
             }
         }
-        if batches.iter().any(Batch::is_full) {
+        if batches.iter().any(|batch| batch.is_full(records_max)) {
             inner.may_wait()?;
             // All of them, so that what is redone of one lane is not long behind that of another.
             for (lane, batch) in batches.iter_mut().enumerate() {
@@ -235,7 +237,8 @@ struct Item {
 impl Part<'_> {
     /// Notes that a lane has redone a batch.
     fn note_reached(&self, reached: &Reached, lane: usize, batch: &Batch) {
-        let all = reached.note(lane, batch.up_to.next());
+        let up_to = if planted!("drained_before_redone") { self.end } else { batch.up_to.next() };
+        let all = reached.note(lane, up_to);
         if let Some(on_demand) = self.on_demand {
             on_demand.drained_before(all);
         }
@@ -254,8 +257,8 @@ impl Batch {
         self.items.push(Item { lsn, newest, at: redo.at, operation: redo.operation, arguments_at, arguments_len });
     }
 
-    fn is_full(&self) -> bool {
-        self.items.len() >= BATCH_RECORDS || self.arguments.len() >= BATCH_BYTES
+    fn is_full(&self, records_max: usize) -> bool {
+        self.items.len() >= records_max || self.arguments.len() >= BATCH_BYTES
     }
 
     fn item(&self, number: u32) -> &Item {
