@@ -15,7 +15,7 @@ const PIECE_NOTES: usize = 1 << 12;
 /// Notes have offsets of so many bits: 256 TiB of log.
 const OFFSET_BITS: u32 = 48;
 
-/// What redo has still to do.
+/// The records that redo has still to apply, by page.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     pages: HashMap<PageId, OfPage, Words>,
