@@ -83,8 +83,8 @@ pub(crate) fn analyse(
         let corrupt = |what: &str| corrupt(found, &record, what);
         let body = Body::parse(record.head.kind, record.body).map_err(|bad| corrupt(bad.0))?;
         may_stand_here(&record, &body).map_err(corrupt)?;
-        is_registered(&body.unwrapped(), known)?;
-        are_deltas(&body.unwrapped(), known).map_err(|what| corrupt(&what))?;
+        is_registered(body.unwrapped_in(&mut None), known)?;
+        are_deltas(body.unwrapped_in(&mut None), known).map_err(|what| corrupt(&what))?;
         analysis.uncounted.note(&record, &body);
         preparing.note(&record, &body).map_err(corrupt)?;
         analysis.outcomes.note(&record, &body);

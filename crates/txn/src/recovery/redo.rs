@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use cedrat_pages::{Exclusive, ForRedo, PageId};
+use cedrat_pages::{Exclusive, ForRedo, PageId, PoolError};
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::{Closing, Lane, planted, thread};
 use cedrat_wal::{Lsn, RecordRef};
@@ -203,7 +203,7 @@ pub(crate) fn counts(inner: &Inner, uncounted: &Uncounted, record: &RecordRef<'_
 /// counts only if committed, and the redo point may have passed it since: the page is as new as the copy (E19.3b).
 pub(crate) fn lsns(record: Lsn, body: &Body<'_>) -> (Lsn, Lsn) {
     let Body::Carried(carried) = body else { return (record, record) };
-    let is_late = matches!(body.unwrapped(), Body::Update { committed_only: true, .. });
+    let is_late = matches!(body.unwrapped_in(&mut None), Body::Update { committed_only: true, .. });
     (carried.lsn, if is_late && !planted!("copy_redone_as_old") { record } else { carried.lsn })
 }
 
@@ -327,7 +327,7 @@ impl<'a> Worker<'a> {
             let mut page = if formats { pool.exclusive_fresh(id)? } else { pool.exclusive(id)? };
             return self.redo_items(&mut page, batch, items);
         };
-        let ForRedo::Pending(mut page) = pool.exclusive_for_redo(id, formats)? else { return Ok(()) };
+        let ForRedo::Pending(mut page) = self.pending_page(id, formats)? else { return Ok(()) };
         let before = self.redone;
         self.redo_items(&mut page, batch, items)?;
         on_demand.add_records(self.redone - before);
@@ -335,6 +335,18 @@ impl<'a> Worker<'a> {
             page.end_redo();
         }
         Ok(())
+    }
+
+    /// Returns a pending page. Waits while transactions hold all frames: that fails their requests, and must not stop the store.
+    fn pending_page(&self, id: PageId, formats: bool) -> Result<ForRedo<'a>> {
+        let inner = self.inner;
+        loop {
+            match inner.pool.exclusive_for_redo(id, formats) {
+                Err(PoolError::AllHeld { .. }) => inner.may_wait()?,
+                found => return Ok(found?),
+            }
+            thread::yield_now();
+        }
     }
 
     fn redo_items(&mut self, page: &mut Exclusive<'_>, batch: &Batch, items: &[(PageId, u32)]) -> Result<()> {

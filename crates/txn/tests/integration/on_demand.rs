@@ -211,6 +211,23 @@ fn damage_in_drain_stops_the_store() {
     assert_all(&store, &pages, sums(6), "repaired");
 }
 
+/// E13.7: transactions that hold all frames for a time do not stop the store.
+#[test]
+fn held_frames_delay_the_drain() {
+    let (disk, pages) = crashed(20, 6);
+    let store = open_with(&disk, tiny()).unwrap();
+    let held: Vec<_> = pages[..8].iter().map(|&page| store.read(page).unwrap()).collect();
+    let drains = store.clone();
+    let drain = thread::spawn(move || drains.complete_recovery());
+    while !matches!(store.read(pages[9]).map(drop), Err(Error::Pages(PoolError::AllHeld { .. }))) {
+        thread::yield_now();
+    }
+    assert!(store.log().stopped().is_none(), "E13.7");
+    drop(held);
+    drain.join().unwrap().unwrap();
+    assert_all(&store, &pages, sums(6), "drained");
+}
+
 /// E18.1: a backup that is made while pages are pending has all of their changes.
 #[test]
 fn backup_beside_drain_is_complete() {
