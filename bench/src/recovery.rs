@@ -1,7 +1,8 @@
 //! Figure `recovery`: the log of `load` is replayed over a page file to which no page was written back.
 //!
 //! A child fills a store and is killed with SIGKILL; another opens it. The time from before that process is started to its
-//! first answered get includes reading the log, redo and undo.
+//! first answered get includes reading the log and undo, and redo of the pages that these need. The time to full speed includes
+//! all of redo.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -34,7 +35,8 @@ pub(crate) fn figure(settings: &Settings, scratch: &mut Scratch) -> Result<Repor
     let mut report = Report::default();
     for (metric, unit) in [
         ("redo_records_per_s", "1/s"),
-        ("open_s", "s"),
+        ("first_answer_s", "s"),
+        ("full_speed_s", "s"),
         ("analysis_s", "s"),
         ("redo_s", "s"),
         ("undo_s", "s"),
@@ -48,7 +50,7 @@ pub(crate) fn figure(settings: &Settings, scratch: &mut Scratch) -> Result<Repor
         report.points.extend(middle.map(point));
     }
     let rate = report.value("cedrat", "redo_records_per_s", &params! {"records": records});
-    report.goals = vec![Goal::at_least("records replayed a second, undo and first get included", rate, 1e6)];
+    report.goals = vec![Goal::at_least("records replayed a second to full speed, undo and first get included", rate, 1e6)];
     Ok(report)
 }
 
@@ -74,7 +76,10 @@ pub(crate) fn open(dir: &Path, root: u64, records: u64, started: Duration) -> Re
     let cedrat = Cedrat::reopen(dir, options(POOL_BYTES, false), root)?;
     let mut txn = cedrat.store().begin();
     let answer = cedrat.get(&mut txn, key(0))?;
-    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH)? - started;
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH);
+    let answered = now()? - started;
+    cedrat.store().complete_recovery()?;
+    let completed = now()? - started;
 
     let expect = |number: u64, answer: Option<u64>, expected: Option<u64>| {
         if answer == expected { Ok(()) } else { Err(Error::from(format!("record {number} has the value {answer:?}"))) }
@@ -89,8 +94,9 @@ pub(crate) fn open(dir: &Path, root: u64, records: u64, started: Duration) -> Re
     drop(txn);
     let report = cedrat.store().recovery();
     Ok(Outcome::from([
-        ("open_s".into(), elapsed.as_secs_f64()),
-        ("redo_records_per_s".into(), report.redone as f64 / elapsed.as_secs_f64()),
+        ("first_answer_s".into(), answered.as_secs_f64()),
+        ("full_speed_s".into(), completed.as_secs_f64()),
+        ("redo_records_per_s".into(), report.redone as f64 / completed.as_secs_f64()),
         ("analysis_s".into(), report.analysis.as_secs_f64()),
         ("redo_s".into(), report.redo.as_secs_f64()),
         ("undo_s".into(), report.undo.as_secs_f64()),

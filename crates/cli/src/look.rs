@@ -41,7 +41,7 @@ pub(crate) fn open_to_change(directory: &Path, archive: Option<&Path>) -> Result
 
 /// Opens a store as [`open_to_change`] does, with these options.
 pub(crate) fn open_with(directory: &Path, archive: Option<&Path>, options: Options) -> Result<Store, Failure> {
-    let options = Options { create: false, ..options };
+    let options = Options { create: false, redo_on_demand_bytes: u64::MAX, ..options };
     let options = match archive {
         Some(archive) => cedrat::archived_in(archive, options),
         None => options,

@@ -76,6 +76,10 @@ impl Holder {
                 (holder.holder, holder.page) = ("page", Some(page.get()));
                 format!("page {page}, which is not written yet, until the next checkpoint")
             }
+            PinHolder::Redo => {
+                holder.holder = "redo";
+                "a record that the opening has not redone yet, until redo has reached it".into()
+            }
             PinHolder::DeferredChange => {
                 holder.holder = "deferred change";
                 "a change that a cache has not written yet, until the next checkpoint".into()

@@ -217,6 +217,7 @@ fn looking() -> Options {
         background: false,
         // It would write what is only going to be looked at: of heaps, all that has changed.
         checkpoint_when_opened: false,
+        redo_on_demand_bytes: u64::MAX,
         ..Options::default()
     }
 }

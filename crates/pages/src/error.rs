@@ -23,6 +23,14 @@ pub enum PoolError {
         /// The reason why the page was not rebuilt ([`Rebuild`](crate::Rebuild)); empty if nothing is there to rebuild pages.
         why_not_rebuilt: String,
     },
+    /// The records of the page that were in the log at the opening could not be redone. Open the store again.
+    #[error("page {page} is not as the log requires: its records cannot be redone: {why}; open the store again")]
+    NotRedone {
+        /// The page.
+        page: PageId,
+        /// The reason.
+        why: String,
+    },
     /// A file of another program, of a newer version, or truncated.
     #[error("{file}, byte {offset}: {what}")]
     Foreign {

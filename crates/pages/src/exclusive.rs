@@ -98,6 +98,13 @@ impl Exclusive<'_> {
         self.change_and_stamp(version, stamp, change)
     }
 
+    /// Ends redo of the page, in which nothing is pending any more: readers see it when it is dropped.
+    pub fn end_redo(mut self) {
+        if self.fresh.is_none() {
+            self.latch.come_in();
+        }
+    }
+
     /// Lets a page that is damaged at home be written there again.
     pub(crate) fn write_again(self) {
         self.pool.note_damaged_home(self.latch.page());

@@ -8,10 +8,14 @@
 //!      └───────────── evict ── Exclusive ◀── cold, clean, not held
 //! ```
 //!
+//! After a crash a page may be *Pending* between Out and In: its bytes are in its frame, and records of it are still to be redone
+//! (R8). To readers and writers it is out: they begin to load it, which redoes the rest.
+//!
 //! | state | bits | may be looked at | may be written |
 //! |---|---|---|---|
-//! | Out | neither `RESIDENT` nor `EXCLUSIVE` | – | – |
+//! | Out | none of `RESIDENT`, `PENDING` and `EXCLUSIVE` | – | – |
 //! | Loading | `EXCLUSIVE` | – | by the loader |
+//! | Pending | `PENDING` | by write-back | – |
 //! | In | `RESIDENT` | optimistically | – |
 //! | Shared | `RESIDENT`, count > 0 | yes | – |
 //! | Exclusive | `RESIDENT`, `EXCLUSIVE` | by the holder | by the holder |
@@ -52,8 +56,13 @@ const COLD: u64 = 1 << 15;
 const WRITING: u64 = 1 << 16;
 /// A writer sleeps until the readers have left; other readers let it pass.
 const BARRED: u64 = 1 << 17;
+/// The page's bytes are in its frame, and records may be missing in them that redo has not reached. Not together with `RESIDENT`.
+const PENDING: u64 = 1 << 18;
 /// The increment of the version.
-const VERSION: u64 = 1 << 18;
+const VERSION: u64 = 1 << 19;
+
+/// The bits of which one is set while the page's bytes are in its frame.
+const IN_FRAME: u64 = RESIDENT | PENDING;
 
 /// The bits that must be equal before and after for an optimistic read to be valid.
 const WITNESS: u64 = !(VERSION - 1) | EXCLUSIVE | RESIDENT;
@@ -62,6 +71,12 @@ const WITNESS: u64 = !(VERSION - 1) | EXCLUSIVE | RESIDENT;
 #[inline(always)]
 fn is_closed(word: u64) -> bool {
     word & EXCLUSIVE != 0 || word & SHARED == SHARED
+}
+
+/// Whether the page's bytes are in its frame, and no thread holds it.
+#[inline(always)]
+fn is_idle(word: u64) -> bool {
+    word & IN_FRAME != 0 && word & (EXCLUSIVE | SHARED) == 0
 }
 
 /// The longest time for which a reader is held off. The readers that hold the page leave within microseconds, unless they
@@ -142,14 +157,15 @@ impl<'a> Latch<'a> {
         }
     }
 
-    /// Takes the latch shared unless the word has one of the bits of `respects`.
+    /// Takes the latch shared unless the word has one of the bits of `respects`. A reader, who `warms` the page, needs all of its
+    /// records in it; write-back does not.
     #[inline(always)]
     fn attempt_shared(&self, warms: bool, respects: u64) -> Attempt {
-        let keep = if warms { !COLD } else { !0 };
+        let (keep, present) = if warms { (!COLD, RESIDENT) } else { (!0, IN_FRAME) };
         self.attempt(|word| {
             if is_closed(word) || word & respects != 0 {
                 Err(Attempt::Busy)
-            } else if word & RESIDENT == 0 {
+            } else if word & present == 0 {
                 Err(Attempt::Absent)
             } else {
                 Ok((word & keep) + 1)
@@ -249,7 +265,7 @@ impl<'a> Latch<'a> {
         loop {
             match self.attempt_exclusive() {
                 Attempt::Taken => {
-                    return Some(ExclusiveLatch { latch: self, changed: false, leaves: false, _held: Some(held) });
+                    return Some(ExclusiveLatch { latch: self, changed: false, ends: (0, 0), _held: Some(held) });
                 }
                 Attempt::Absent => return None,
                 Attempt::Busy => self.wait_while(BARRED, |word| word & (EXCLUSIVE | SHARED) != 0),
@@ -260,7 +276,7 @@ impl<'a> Latch<'a> {
     /// Takes the latch exclusively as [`Latch::exclusive`] does, if that is possible without waiting, so in any order.
     pub(crate) fn try_exclusive(self) -> Option<ExclusiveLatch<'a>> {
         let is_taken = self.attempt_exclusive() == Attempt::Taken;
-        is_taken.then(|| ExclusiveLatch { latch: self, changed: false, leaves: false, _held: None })
+        is_taken.then(|| ExclusiveLatch { latch: self, changed: false, ends: (0, 0), _held: None })
     }
 
     /// Begins to load the page; `None` if it is in, or after another thread's load of it has ended.
@@ -268,15 +284,17 @@ impl<'a> Latch<'a> {
         let attempt = self.attempt(|word| {
             if word & RESIDENT != 0 {
                 Err(Attempt::Absent) // there is nothing to load
-            } else if word & EXCLUSIVE != 0 {
-                Err(Attempt::Busy)
+            } else if word & (EXCLUSIVE | SHARED) != 0 {
+                Err(Attempt::Busy) // another thread loads it, or write-back copies it
             } else {
                 Ok((word & !COLD) | EXCLUSIVE)
             }
         });
         match self.announce(attempt) {
             Attempt::Taken => return Some(Loading { latch: self }),
-            Attempt::Busy => self.wait_while(0, |word| word & EXCLUSIVE != 0),
+            Attempt::Busy => {
+                self.wait_while(0, |word| word & EXCLUSIVE != 0 || word & RESIDENT == 0 && word & SHARED != 0);
+            }
             Attempt::Absent => {}
         }
         None
@@ -284,7 +302,7 @@ impl<'a> Latch<'a> {
 
     /// Begins to load the page as [`Latch::begin_load`] does, but never waits.
     pub(crate) fn try_begin_load(self) -> Option<Loading<'a>> {
-        let attempt = self.attempt(|word| match word & (RESIDENT | EXCLUSIVE) {
+        let attempt = self.attempt(|word| match word & (IN_FRAME | EXCLUSIVE) {
             0 => Ok((word & !COLD) | EXCLUSIVE),
             _ => Err(Attempt::Busy),
         });
@@ -297,7 +315,7 @@ impl<'a> Latch<'a> {
     /// A page that was warm becomes cold.
     pub(crate) fn pass(&self) -> bool {
         let word = self.word.load(Ordering::Relaxed);
-        if word & (RESIDENT | EXCLUSIVE | SHARED) != RESIDENT {
+        if !is_idle(word) {
             return false;
         }
         if word & COLD == 0 {
@@ -311,16 +329,16 @@ impl<'a> Latch<'a> {
     /// Lets the clock's hand evict the page at its next pass.
     pub(crate) fn cool(&self) {
         let word = self.word.load(Ordering::Relaxed);
-        if word & (RESIDENT | EXCLUSIVE | SHARED) == RESIDENT {
+        if is_idle(word) {
             let _ = self.word.compare_exchange(word, word | COLD, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
     /// Takes a page that is in, cold, held by no thread and not being written home, to evict it.
     pub(crate) fn try_evict(self) -> Option<Evicting<'a>> {
-        let attempt = self.attempt(|word| match word & (RESIDENT | COLD | EXCLUSIVE | SHARED | WRITING) {
-            bits if bits == RESIDENT | COLD => Ok(word | EXCLUSIVE),
-            _ => Err(Attempt::Busy),
+        let attempt = self.attempt(|word| {
+            let is_evictable = is_idle(word) && word & (COLD | WRITING) == COLD;
+            if is_evictable { Ok(word | EXCLUSIVE) } else { Err(Attempt::Busy) }
         });
         (self.announce(attempt) == Attempt::Taken).then(|| Evicting { latch: self })
     }
@@ -337,7 +355,12 @@ impl<'a> Latch<'a> {
 
     /// Whether the page's bytes are in its frame, or about to be.
     pub(crate) fn is_in(&self) -> bool {
-        self.word.load(Ordering::Relaxed) & (RESIDENT | EXCLUSIVE) != 0
+        self.word.load(Ordering::Relaxed) & (IN_FRAME | EXCLUSIVE) != 0
+    }
+
+    /// Whether the page is in its frame, and waits there for redo. Only a hint, unless its load has begun.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & PENDING != 0
     }
 
     /// Returns when the word is not `busy`. Before the thread sleeps because of readers, it sets `bar` too.
@@ -431,8 +454,8 @@ impl Drop for SharedLatch<'_> {
 pub(crate) struct ExclusiveLatch<'a> {
     latch: Latch<'a>,
     changed: bool,
-    /// The page leaves when released.
-    leaves: bool,
+    /// The bits to be reset and those to be set when it is released.
+    ends: (u64, u64),
     _held: Option<Held>,
 }
 
@@ -448,15 +471,20 @@ impl ExclusiveLatch<'_> {
 
     /// Makes the page leave when the latch is released.
     pub(crate) fn leave_out(&mut self) {
-        self.leaves = true;
+        (self.changed, self.ends) = (true, (IN_FRAME | COLD, 0));
+    }
+
+    /// Lets readers see the page when the latch is released: nothing is pending any more.
+    pub(crate) fn come_in(&mut self) {
+        self.ends = (PENDING, RESIDENT);
     }
 }
 
 impl Drop for ExclusiveLatch<'_> {
     #[inline]
     fn drop(&mut self) {
-        let clear = if self.leaves { RESIDENT | COLD } else { 0 };
-        self.latch.end_exclusive(clear, 0, self.changed || self.leaves);
+        let (clear, set) = self.ends;
+        self.latch.end_exclusive(clear, set, self.changed);
     }
 }
 
@@ -470,8 +498,27 @@ pub(crate) struct Loading<'a> {
 impl<'a> Loading<'a> {
     /// Ends the load: the bytes are in the frame, and other threads see them from here on.
     pub(crate) fn finish(self) {
-        self.latch.end_exclusive(0, RESIDENT, true);
+        self.latch.end_exclusive(PENDING, RESIDENT, true);
         std::mem::forget(self);
+    }
+
+    /// Ends the load: the bytes are in the frame, and records may be missing in them.
+    pub(crate) fn finish_pending(self) {
+        self.latch.end_exclusive(0, PENDING, true);
+        std::mem::forget(self);
+    }
+
+    /// Whether the bytes were in the frame when the load began: the page was pending there.
+    pub(crate) fn is_in_frame(&self) -> bool {
+        self.latch.is_pending()
+    }
+
+    /// Ends the load as [`Loading::finish_pending`] does, but the loader continues to hold the page exclusively. It waits for no
+    /// other page meanwhile, so this may be done in any order, as the load itself.
+    pub(crate) fn hold_for_redo(self) -> ExclusiveLatch<'a> {
+        let latch = self.latch;
+        std::mem::forget(self);
+        ExclusiveLatch { latch, changed: true, ends: (0, PENDING), _held: None }
     }
 
     /// Ends the load as [`Loading::finish`] does, but the loader continues to hold the page exclusively.
@@ -480,7 +527,7 @@ impl<'a> Loading<'a> {
         std::mem::forget(self);
         let held = Held::take(Latched::ExclusivePage(latch.page));
         latch.word.fetch_or(RESIDENT, Ordering::Relaxed);
-        ExclusiveLatch { latch, changed: true, leaves: false, _held: Some(held) }
+        ExclusiveLatch { latch, changed: true, ends: (0, 0), _held: Some(held) }
     }
 }
 
@@ -500,7 +547,7 @@ pub(crate) struct Evicting<'a> {
 impl Evicting<'_> {
     /// Ends the eviction: the frame is empty.
     pub(crate) fn finish(self) {
-        self.latch.end_exclusive(RESIDENT | COLD, 0, true);
+        self.latch.end_exclusive(IN_FRAME | COLD, 0, true);
         std::mem::forget(self);
     }
 }
@@ -512,271 +559,4 @@ impl Drop for Evicting<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    #[cfg(not(cedrat_shuttle))]
-    use cedrat_sync::thread;
-
-    struct Page {
-        word: AtomicU64,
-        parking: Parking,
-    }
-
-    impl Page {
-        fn out() -> Page {
-            Page { word: AtomicU64::new(0), parking: Parking::new() }
-        }
-
-        fn loaded() -> Page {
-            let page = Page::out();
-            page.latch().begin_load().unwrap().finish();
-            page
-        }
-
-        fn latch(&self) -> Latch<'_> {
-            Latch { word: &self.word, parking: &self.parking, page: PageId::new(1) }
-        }
-
-        fn state(&self) -> u64 {
-            self.word.load(Ordering::Relaxed) & (VERSION - 1)
-        }
-    }
-
-    /// The diagram at the top of this file: refused attempts leave the word unchanged.
-    #[test]
-    fn refused_latch_changes_nothing() {
-        let page = Page::out();
-        let latch = page.latch();
-        let refused = || {
-            assert!(latch.shared().is_none() && latch.exclusive().is_none(), "a page that is out cannot be held");
-            assert!(latch.try_shared_in_passing().is_none() && latch.try_evict().is_none());
-            assert!(latch.witness().is_none());
-        };
-        refused();
-        assert_eq!(page.state(), 0);
-
-        let loading = latch.begin_load().unwrap();
-        assert!(latch.try_begin_load().is_none() && latch.try_shared_in_passing().is_none());
-        assert!(latch.try_evict().is_none() && latch.witness().is_none() && !latch.pass());
-        assert_eq!(page.state(), EXCLUSIVE);
-        drop(loading);
-        refused();
-        assert_eq!(page.state(), 0, "abandoned, so out");
-
-        latch.begin_load().unwrap().finish();
-        assert!(latch.begin_load().is_none() && latch.try_begin_load().is_none());
-        assert_eq!(page.state(), RESIDENT);
-        {
-            let _exclusive = latch.exclusive().unwrap();
-            assert!(latch.try_shared_in_passing().is_none() && latch.try_begin_load().is_none());
-            assert!(latch.try_evict().is_none() && latch.witness().is_none());
-            assert_eq!(page.state(), RESIDENT | EXCLUSIVE);
-        }
-        {
-            let _one = latch.shared().unwrap();
-            let _two = latch.try_shared_in_passing().unwrap();
-            assert!(latch.try_evict().is_none() && !latch.pass());
-            assert_eq!(page.state(), RESIDENT + 2);
-        }
-        assert_eq!(page.state(), RESIDENT);
-    }
-
-    #[test]
-    fn only_cold_unheld_clean_frames_are_evicted() {
-        let page = Page::loaded();
-        let latch = page.latch();
-        assert!(latch.try_evict().is_none(), "warm");
-        assert!(!latch.pass(), "the hand comes by for the first time");
-        assert!(latch.pass(), "and again");
-        drop(latch.try_shared_in_passing().unwrap());
-        assert!(latch.pass(), "writing a page home does not warm it");
-        latch.set_writing();
-        assert!(!latch.pass() && latch.try_evict().is_none(), "on its way home");
-        latch.clear_writing();
-        drop(latch.shared().unwrap());
-        assert!(latch.try_evict().is_none(), "wanted meanwhile");
-        latch.cool();
-        drop(latch.try_evict().unwrap());
-        assert_eq!(page.state(), RESIDENT | COLD, "an eviction that is given up leaves it in");
-        latch.try_evict().unwrap().finish();
-        assert_eq!(page.state(), 0);
-    }
-
-    /// E12.2.
-    #[test]
-    fn witness_notices_all_but_readers() {
-        let page = Page::loaded();
-        let latch = page.latch();
-        let witness = latch.witness().unwrap();
-        drop(latch.shared().unwrap());
-        assert!(!latch.pass(), "which makes it cold");
-        latch.set_writing();
-        latch.clear_writing();
-        assert!(latch.still(witness), "none of that changed the page");
-        drop(latch.exclusive().unwrap());
-        assert!(latch.still(witness), "nor did a holder who changed nothing");
-        {
-            let mut exclusive = latch.exclusive().unwrap();
-            assert!(!latch.still(witness), "about to change");
-            exclusive.will_change();
-        }
-        assert!(!latch.still(witness));
-
-        let witness = latch.witness().unwrap();
-        latch.cool();
-        latch.try_evict().unwrap().finish();
-        assert!(!latch.still(witness));
-        latch.begin_load().unwrap().finish();
-        assert!(!latch.still(witness), "out and in again is not the same");
-    }
-
-    /// E12.2, where loads return any value that the memory model allows: `./x test` runs this under Miri. While a page leaves its
-    /// frame, it contains the bytes of another one.
-    #[cfg(not(cedrat_shuttle))]
-    #[test]
-    fn page_is_seen_in_one_state() {
-        let page = Page::loaded();
-        let words = [const { AtomicU64::new(0) }; 3];
-        let look = || words.each_ref().map(|word| word.load(Ordering::Relaxed));
-        let is_one = |[one, two, three]: [u64; 3]| one == two && two == three;
-        let changes = || {
-            for _ in 0..3 {
-                let mut latch =
-                    std::iter::repeat_with(|| page.latch().exclusive()).flatten().next().expect("it comes back");
-                latch.will_change();
-                let next = look()[0] + 1;
-                words.iter().for_each(|word| word.store(next, Ordering::Relaxed));
-            }
-        };
-        let evicts = || {
-            page.latch().cool();
-            let Some(leaves) = page.latch().try_evict() else { return };
-            let home = look();
-            leaves.finish();
-            let loads = page.latch().begin_load().expect("no other thread loads it");
-            (7..).zip(&words).for_each(|(other, word)| word.store(other, Ordering::Relaxed));
-            words.iter().zip(home).for_each(|(word, byte)| word.store(byte, Ordering::Relaxed));
-            loads.finish();
-        };
-        let looks = || {
-            for _ in 0..16 {
-                let Some(witness) = page.latch().witness() else { continue };
-                let seen = look();
-                assert!(!page.latch().still(witness) || is_one(seen), "E12.2: {seen:?}");
-            }
-            let Some(_shared) = page.latch().shared() else { return };
-            assert!(is_one(look()), "E12.2");
-        };
-        thread::scope(|scope| {
-            scope.spawn(changes);
-            scope.spawn(changes);
-            scope.spawn(evicts);
-            scope.spawn(looks);
-            scope.spawn(looks);
-        });
-        assert_eq!(look(), [6; 3]);
-    }
-
-    #[test]
-    fn a_fresh_page_that_leaves_is_out() {
-        let page = Page::out();
-        let latch = page.latch();
-        let mut exclusive = latch.begin_load().unwrap().finish_exclusive();
-        assert_eq!(page.state(), RESIDENT | EXCLUSIVE);
-        exclusive.leave_out();
-        drop(exclusive);
-        assert_eq!(page.state(), 0);
-    }
-
-    /// Runs `wait` in a thread, and `then` once that thread is about to sleep for the page.
-    #[cfg(not(cedrat_shuttle))]
-    fn with_waiter(page: &Page, wait: impl FnOnce(Latch<'_>) + Send, then: impl FnOnce()) {
-        thread::scope(|scope| {
-            let waiter = scope.spawn(|| wait(page.latch()));
-            while page.state() & WAITERS == 0 {
-                thread::yield_now();
-            }
-            then();
-            waiter.join().unwrap();
-        });
-    }
-
-    #[cfg(not(cedrat_shuttle))]
-    #[test]
-    fn full_latch_wakes_reader_when_one_leaves() {
-        let page = Page::loaded();
-        let latch = page.latch();
-        let mut readers: Vec<_> = (0..SHARED).map(|_| latch.try_shared_in_passing().unwrap()).collect();
-        assert!(latch.try_shared_in_passing().is_none(), "no more can be counted");
-        let mut is_woken = false;
-        with_waiter(
-            &page,
-            |latch| drop(latch.shared().unwrap()),
-            || {
-                drop(readers.pop());
-                is_woken = page.state() & WAITERS == 0;
-                readers.clear(); // so that the waiter ends in any case
-            },
-        );
-        assert!(is_woken);
-    }
-
-    /// E13.6.
-    #[cfg(not(cedrat_shuttle))]
-    #[test]
-    fn waiting_writer_holds_off_new_readers() {
-        let page = Page::loaded();
-        let latch = page.latch();
-        let held = latch.shared().unwrap();
-        let is_refused = |latch: Latch<'_>| {
-            let attempt = latch.attempt_shared(true, BARRED);
-            drop((attempt == Attempt::Taken).then(|| SharedLatch { latch, _held: None }));
-            attempt == Attempt::Busy
-        };
-        let mut is_held_off = false;
-        with_waiter(
-            &page,
-            |latch| drop(latch.exclusive().unwrap()),
-            || {
-                is_held_off = is_refused(latch);
-                if is_held_off {
-                    drop(latch.shared().expect("a thread that holds a page is not held off"));
-                    drop(latch.shared_in_passing().expect("nor is write-back"));
-                }
-                drop(held);
-            },
-        );
-        assert!(is_held_off);
-        assert_eq!(page.state(), RESIDENT, "the writer has had its turn");
-        assert!(latch.shared().is_some());
-    }
-
-    /// E13.6: the holder of a page may wait for a reader of the page, behind a writer that sleeps.
-    #[cfg(not(cedrat_shuttle))]
-    #[test]
-    fn holder_may_wait_for_reader_behind_writer() {
-        let page = Page::loaded();
-        let held = page.latch().shared().unwrap();
-        with_waiter(
-            &page,
-            |latch| drop(latch.exclusive().unwrap()),
-            || {
-                thread::scope(|scope| {
-                    scope.spawn(|| drop(page.latch().shared().unwrap())).join().unwrap();
-                });
-                drop(held);
-            },
-        );
-    }
-
-    #[test]
-    fn eviction_ends_the_hold_off() {
-        let page = Page::loaded();
-        let latch = page.latch();
-        page.word.fetch_or(BARRED | COLD, Ordering::Relaxed);
-        latch.try_evict().unwrap().finish();
-        assert_eq!(page.state(), 0, "its writer finds it absent");
-        latch.begin_load().unwrap().finish();
-        assert!(latch.shared().is_some());
-    }
-}
+mod tests;

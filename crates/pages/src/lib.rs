@@ -33,6 +33,7 @@ mod order;
 mod page;
 mod pool;
 mod rebuild;
+mod redo;
 mod structure_latch;
 mod table;
 #[allow(unsafe_code)]
@@ -54,6 +55,7 @@ pub use page::{BODY_LEN, Damaged, LayoutKind, PAGE_FORMAT, PAGE_LEN, PageId, Slo
 pub use pool::Fault;
 pub use pool::{Pool, PoolOptions, PoolStats};
 pub use rebuild::{Rebuild, RebuiltPage, copy_of_page};
+pub use redo::{ForRedo, PendingRedo};
 pub use structure_latch::{
     ExclusivePart, ExclusiveStructure, OwnedExclusiveStructure, OwnedSharedStructure, PartLatch, SharedStructure,
     Stamp, StructureLatch,

@@ -13,6 +13,7 @@
 //! | `write_back`, `double_write` | the write of changes to home |
 //! | `file`, `home` | home; and a look at it before the log may be written |
 //! | `rebuild` | pages that are damaged at home |
+//! | `redo` | pages whose records are redone when they are needed |
 
 use std::{fmt, io};
 
@@ -24,7 +25,7 @@ use cedrat_wal::{Log, Lsn};
 use crate::cleaner::CleanerSignal;
 use crate::double_write::DoubleWrite;
 use crate::error::PoolError;
-use crate::evict::{Clock, Loads};
+use crate::evict::{Clock, FreeFrame, Loads};
 use crate::exclusive::Exclusive;
 use crate::file::PageFile;
 use crate::frames::{PageWords, Reservation, check_system};
@@ -32,6 +33,7 @@ use crate::latch::Latch;
 use crate::order::{Held, Latched};
 use crate::page::{Damaged, PAGE_LEN, PageId, lsn_of};
 use crate::rebuild::Rebuilding;
+use crate::redo::Redoing;
 use crate::table::PageTable;
 use crate::view::{LatchedPage, OptimisticPage};
 use crate::write_back::InFlight;
@@ -211,6 +213,7 @@ pub struct Pool {
     pub(crate) signal: CleanerSignal,
     restored: Vec<PageId>,
     pub(crate) rebuilding: Mutex<Rebuilding>,
+    pub(crate) redoing: Redoing,
     staging: Mutex<Vec<AlignedBuf>>,
 }
 
@@ -258,6 +261,7 @@ impl Pool {
             signal: CleanerSignal::default(),
             restored,
             rebuilding: Mutex::default(),
+            redoing: Redoing::default(),
             staging: Mutex::new(Vec::new()),
             media,
             options,
@@ -268,6 +272,11 @@ impl Pool {
     /// [`PoolOptions::pages_max`], or fewer if the system had less address space.
     pub fn pages_max(&self) -> u64 {
         self.options.pages_max
+    }
+
+    /// Returns the maximum number of pages in memory.
+    pub fn capacity_pages(&self) -> usize {
+        self.clock.frames()
     }
 
     /// Returns the page, for reading, under its shared latch. Drop it soon; hold none while changing a page.
@@ -353,9 +362,17 @@ impl Pool {
             if let Some(latch) = self.latch(page)?.exclusive() {
                 return Ok(Exclusive::new(self, latch, None));
             }
+            if self.is_pending(page) {
+                self.load(page)?;
+                continue;
+            }
             self.file.check(page)?;
             let frame = self.free_frame()?;
             if let Some(loading) = self.latch(page)?.begin_load() {
+                if loading.is_in_frame() {
+                    loading.finish();
+                    continue;
+                }
                 let frame = frame.fill(page);
                 return Ok(Exclusive::new(self, loading.finish_exclusive(), Some(frame)));
             }
@@ -398,16 +415,30 @@ impl Pool {
         }
     }
 
-    /// Loads the page unless it is in; waits for the load of another thread.
+    /// Loads the page unless it is in; waits for the load of another thread. Redoes what is pending in it.
     #[cold]
     fn load(&self, page: PageId) -> Result<(), PoolError> {
         self.file.check(page)?;
         // The frame comes first: finding one may take a write-back, and no thread shall wait for that behind a latch.
-        let frame = self.free_frame()?;
+        let frame = self.frame_unless_pending(&self.latch(page)?)?;
         let Some(loading) = self.latch(page)?.begin_load() else {
             return Ok(());
         };
         let _running = self.loads.begin();
+        if !loading.is_in_frame() {
+            // Without a frame: it was evicted just now, and the caller tries again.
+            let Some(frame) = frame else { return Ok(()) };
+            if self.is_formatted_by_redo(page) {
+                frame.fill(page);
+            } else {
+                self.read_into(page, frame)?;
+            }
+        }
+        self.finish_load(page, loading)
+    }
+
+    /// Reads the page at home into the frame, or rebuilds it. The caller loads it.
+    pub(crate) fn read_into(&self, page: PageId, frame: FreeFrame<'_>) -> Result<(), PoolError> {
         let mut buffer = self.staging_buffer(PAGE_LEN);
         let at_home = self.file.read(page, &mut buffer).and_then(|()| self.file.verify(&buffer, page));
         let read = at_home.is_ok();
@@ -427,7 +458,6 @@ impl Pool {
                 }
                 self.note_damaged_home(page);
             }
-            loading.finish();
         }
         self.return_staging_buffer(buffer);
         loaded
@@ -494,7 +524,12 @@ impl Pool {
                 {
                     self.words(page).store(0, bytes);
                     frame.fill(page);
-                    loading.finish();
+                    // Whether it is pending is decided when it is needed.
+                    if self.redoing.is_on() {
+                        loading.finish_pending()
+                    } else {
+                        loading.finish()
+                    }
                     Counters::add(&self.counters.read, 1);
                 }
             }

@@ -57,7 +57,8 @@ fn open(view: &View, options: Options, registry: Registry) -> Result<(Store, Lsn
     let moment = if planted!("view_of_newest_moment") { RestoreTarget::Newest } else { view.moment };
     let lsn = restore_parts(&view.backup, view.archive.as_ref(), &to, moment, false)?.up_to;
     overlay.list_all();
-    let store = Store::open(to, Options { create: false, ..options }, registry)?;
+    // A view is read and dropped: what redo changes goes to the scratch medium once, whether on demand or before.
+    let store = Store::open(to, Options { create: false, redo_on_demand_bytes: u64::MAX, ..options }, registry)?;
     for branch in store.in_doubt()? {
         if !planted!("view_keeps_prepared_branch") {
             store.prepared(&branch.id)?.rollback()?;

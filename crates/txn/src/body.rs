@@ -322,7 +322,13 @@ impl<'a> Body<'a> {
     #[inline]
     pub(crate) fn redos(&self) -> impl Iterator<Item = Redo<'a>> + use<'a> {
         let changes = if let Body::Commit { changes, .. } = *self { changes } else { Changes::default() };
-        self.unwrapped().redo().copied().into_iter().chain(changes)
+        self.unwrapped_in(&mut None).redo().copied().into_iter().chain(changes)
+    }
+
+    /// Returns the same as [`unwrapped`](Body::unwrapped), and copies no body that is no copy: most are not.
+    #[inline]
+    pub(crate) fn unwrapped_in<'b>(&'b self, copied: &'b mut Option<Body<'a>>) -> &'b Body<'a> {
+        if let Body::Carried(_) = self { copied.insert(self.unwrapped()) } else { self }
     }
 
     /// Returns the record that was copied, for a copy, or else the record itself.

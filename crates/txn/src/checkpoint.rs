@@ -199,6 +199,7 @@ impl Inner {
     /// As [`checkpoint`](Inner::checkpoint), and leaves no change for the next one.
     pub(crate) fn last_checkpoint(&self) -> Result<()> {
         self.alive()?;
+        self.complete_redo()?;
         let _alone = self.checkpoints.one_at_a_time.lock();
         self.take_checkpoint(self.log.current_lsn().next(), Carries::Heavy)
     }
@@ -230,8 +231,14 @@ impl Inner {
     /// be written holds the log from its oldest change on, but does not stop the checkpoint.
     fn try_checkpoint(&self, flush_before: Lsn, carries: Carries) -> Result<()> {
         self.alive_here()?;
+        self.redo_for_checkpoint(carries != Carries::Heavy)?;
         let written = self.checkpoints.begins();
-        let carried = self.carry_branches_forward(carries).and(self.carry_outcomes_forward(carries));
+        // Log that redo needs is kept in any case, and the changes of a branch may not be in their pages yet (E9.13).
+        let carried = if self.rest_of_redo.is_any() {
+            Ok(())
+        } else {
+            self.carry_branches_forward(carries).and(self.carry_outcomes_forward(carries))
+        };
         self.memory.checkpoint()?;
         let now = self.log.current_lsn().next();
         let flushed = self.keepers.flush(flush_before, &ToPages(self));
@@ -250,7 +257,9 @@ impl Inner {
         // Changes move from transactions to keepers to pages. The source is read before the destination, so a change
         // that moves meanwhile is seen in at least one of them (E19.4).
         let deferred = self.oldest_deferred().unwrap_or(clock);
-        let redo_lsn = self.pool.redo_point().min(deferred).min(clock);
+        // Records that are redone move from the rest of redo to pages.
+        let to_redo = self.rest_of_redo.oldest().filter(|_| !planted!("checkpoint_passes_pending_records"));
+        let redo_lsn = self.pool.redo_point().min(deferred).min(to_redo.unwrap_or(clock)).min(clock);
         let oldest = self.oldest_to_keep().map_or(clock, |entry| entry.kept_from());
         // Behind the table: an outcome is kept before its branch leaves that (E9.4d).
         let outcomes = self.outcomes.kept_from().unwrap_or(clock);
@@ -311,7 +320,8 @@ impl Inner {
         let by_backup = self.backups.keep_log_before(self.log.control().checkpoint.scan_lsn);
         let by_archive = self.archive.as_ref().is_some_and(Archive::lagged_at_checkpoint);
         let by_consumer = self.consumers.keep_log_before(self.log.control().checkpoint.scan_lsn);
-        if by_backup || by_archive || by_consumer || !is_taken && self.can_free_log_space() {
+        let by_redo = self.rest_of_redo.is_any();
+        if by_backup || by_archive || by_consumer || by_redo || !is_taken && self.can_free_log_space() {
             // `take_checkpoint` records the failure.
             let _ = self.take_checkpoint(self.log.current_lsn().next(), Carries::InFullLog);
         } else if let Some(archive) = &self.archive {

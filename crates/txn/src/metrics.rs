@@ -73,7 +73,9 @@ pub const METRICS: &[Metric] = &[
     shows("cedrat_stopped", "", "1 if the store has stopped, else 0"),
     shows("cedrat_recovery_seconds", "", "time of the opening, in seconds"),
     shows("cedrat_recovery_log_bytes", "", "log that the opening has read, in bytes"),
-    shows("cedrat_recovery_redone_records", "", "records that the opening has redone"),
+    shows("cedrat_recovery_redone_records", "", "records that the opening has redone, or redo on demand since"),
+    shows("cedrat_recovery_pending_pages", "", "pages that are redone on demand, and were not yet"),
+    shows("cedrat_recovery_pending_log_bytes", "", "log that redo on demand has still to read, in bytes"),
     shows("cedrat_recovery_undone_records", "", "records that the opening has undone"),
 ];
 
@@ -210,6 +212,8 @@ impl Store {
         to.show("cedrat_recovery_seconds", "", report.total.as_secs_f64());
         to.show("cedrat_recovery_log_bytes", "", report.log_bytes as f64);
         to.show("cedrat_recovery_redone_records", "", report.redone as f64);
+        to.show("cedrat_recovery_pending_pages", "", report.pending_pages as f64);
+        to.show("cedrat_recovery_pending_log_bytes", "", report.pending_log_bytes as f64);
         to.show("cedrat_recovery_undone_records", "", report.undone as f64);
     }
 }
@@ -223,6 +227,7 @@ const HOLDERS: &[&str] = &[
     "transaction",
     "prepared",
     "page",
+    "redo",
     "deferred_change",
     "heuristic_outcome",
     "heap",
@@ -236,6 +241,7 @@ fn kind_of(holder: &PinHolder) -> &'static str {
         PinHolder::Transaction { .. } => "transaction",
         PinHolder::Prepared { .. } => "prepared",
         PinHolder::Page(_) => "page",
+        PinHolder::Redo => "redo",
         PinHolder::DeferredChange => "deferred_change",
         PinHolder::HeuristicOutcome => "heuristic_outcome",
         PinHolder::Heap(_) => "heap",

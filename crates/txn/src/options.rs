@@ -49,6 +49,10 @@ pub struct Options {
     /// The number of threads that load heaps and redo pages and words in recovery, at most 64; more count as 64. If the
     /// system refuses some, fewer are used. 0: the opening thread itself, in a repeatable order.
     pub redo_threads: usize,
+    /// Bytes of log behind the redo point from which an opening does not redo all changes before it ends. It does so later: those of
+    /// a page before the page is first read, and the rest in a thread of the store, or, without [threads](Options::background), in
+    /// [`crate::Store::complete_recovery`], in the next checkpoint, or when the log is full. `u64::MAX`: the opening redoes all.
+    pub redo_on_demand_bytes: u64,
     /// The growth of the log, in bytes, after which the checkpointer runs; `u64::MAX`: only when the log is full.
     pub checkpoint_every_bytes: u64,
     /// Whether an opening that had something to recover ends with a checkpoint, so that the next one need not recover
@@ -61,7 +65,7 @@ pub struct Options {
     pub no_flush: bool,
     /// The maximum number of times that [`crate::Store::transact`] runs a transaction that loses deadlocks.
     pub attempts: u32,
-    /// Callback for the progress of a long recovery.
+    /// Callback for the progress of a long recovery, of [redo on demand](Options::redo_on_demand_bytes) also after the opening.
     pub progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
     /// The directory of the [archive](crate::restore) of the log, which is begun if it is empty. Open the store with it always:
     /// checkpoints without it release log that it lacks, and the next opening with it is refused. `None`: no archive.
@@ -135,6 +139,7 @@ impl Default for Options {
             locks: Arc::new(PageLocks::default()),
             background: true,
             redo_threads: 2,
+            redo_on_demand_bytes: 16 << 20,
             checkpoint_every_bytes: 256 << 20,
             checkpoint_when_opened: true,
             create: true,
@@ -169,6 +174,7 @@ impl Clone for Options {
             locks: self.locks.for_another_store().unwrap_or_else(|| Arc::clone(&self.locks)),
             background: self.background,
             redo_threads: self.redo_threads,
+            redo_on_demand_bytes: self.redo_on_demand_bytes,
             checkpoint_every_bytes: self.checkpoint_every_bytes,
             checkpoint_when_opened: self.checkpoint_when_opened,
             create: self.create,
@@ -212,6 +218,7 @@ impl Options {
             partitions: log.partitions,
             background: false,
             redo_threads: 0,
+            redo_on_demand_bytes: 0,
             archive_run_bytes: 4 << 10,
             log,
             memory: MemoryOptions::small(),
@@ -233,6 +240,7 @@ impl fmt::Debug for Options {
             .field("locks", &self.locks)
             .field("background", &self.background)
             .field("redo_threads", &self.redo_threads)
+            .field("redo_on_demand_bytes", &self.redo_on_demand_bytes)
             .field("checkpoint_every_bytes", &self.checkpoint_every_bytes)
             .field("checkpoint_when_opened", &self.checkpoint_when_opened)
             .field("create", &self.create)

@@ -57,6 +57,8 @@ pub enum PinHolder {
     },
     /// The page with the oldest change that is not in the page file: until the next checkpoint.
     Page(PageId),
+    /// The oldest record that an opening has not redone yet: until redo has reached it.
+    Redo,
     /// The oldest change that a cache has not written to its page: until the next checkpoint.
     DeferredChange,
     /// The outcome of a branch that an operator has ended: until it is forgotten, or a checkpoint carries it forward.
@@ -121,6 +123,7 @@ impl Inner {
         let newest = self.log.current_lsn();
         let mut found = Vec::new();
         found.extend(self.pool.oldest_change().map(|(page, lsn)| (lsn, PinHolder::Page(page))));
+        found.extend(self.rest_of_redo.oldest().map(|lsn| (lsn, PinHolder::Redo)));
         found.extend(self.oldest_deferred().map(|lsn| (lsn, PinHolder::DeferredChange)));
         found.extend(self.outcomes.kept_from().map(|lsn| (lsn, PinHolder::HeuristicOutcome)));
         found.extend(self.memory.oldest_checkpoint().map(|(heap, lsn)| (lsn.next(), PinHolder::Heap(heap))));

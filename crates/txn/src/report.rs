@@ -19,7 +19,7 @@ pub struct RecoveryReport {
     pub records: u64,
     /// Bytes of log read in one pass.
     pub log_bytes: u64,
-    /// Number of records whose change was not yet in its page.
+    /// Number of records whose change was not yet in its page. While pages are pending, it grows.
     pub redone: u64,
     /// Number of pages that redo accessed.
     pub pages: u64,
@@ -39,7 +39,11 @@ pub struct RecoveryReport {
     pub heap_words: u64,
     /// Time to load heaps, and to read and analyse the log.
     pub analysis: Duration,
-    /// Time to repeat history.
+    /// Number of pages that are [redone on demand](crate::Options::redo_on_demand_bytes), and were not yet; 0 after the end of redo.
+    pub pending_pages: u64,
+    /// Bytes of log that redo on demand has still to read.
+    pub pending_log_bytes: u64,
+    /// Time to repeat history; for redo on demand, from the opening until its end, or until now.
     pub redo: Duration,
     /// Time to undo losers.
     pub undo: Duration,

@@ -31,7 +31,7 @@ use crate::nested::holds_latches;
 use crate::opening::Opening;
 use crate::options::Options;
 use crate::rebuild::RebuildOfStore;
-use crate::recovery;
+use crate::recovery::{self, Drainer, RestOfRedo};
 use crate::registry::{Numbers, Registry};
 use crate::report::{RecoveryReport, UndoCounts, Undone};
 use crate::residents::Residents;
@@ -71,6 +71,7 @@ pub(crate) struct Inner {
     pub(crate) table: Table,
     pub(crate) space: Space,
     pub(crate) checkpoints: Checkpoints,
+    pub(crate) rest_of_redo: RestOfRedo,
     pub(crate) backups: Backups,
     pub(crate) archive: Option<Archive>,
     pub(crate) consumers: Consumers,
@@ -95,7 +96,7 @@ pub(crate) struct Inner {
     /// The process that has opened the store.
     process: u32,
     residents: Residents,
-    report: Mutex<RecoveryReport>,
+    pub(crate) report: Mutex<RecoveryReport>,
     #[cfg(feature = "planted-faults")]
     pub(crate) fault: Option<crate::Fault>,
     /// Prevents any other opening of the store.
@@ -112,6 +113,7 @@ struct Lease {
 
 /// Ended in this order: threads that request work before those that do it. Those that the system has refused are missing (R7).
 struct Threads {
+    drainer: Option<Drainer>,
     archiver: Option<Archiver>,
     checkpointer: Option<Checkpointer>,
     cleaner: Option<Cleaner>,
@@ -121,7 +123,8 @@ struct Threads {
 impl Store {
     /// Opens a store and recovers it. Creates the store if it is missing and [`Options::create`] is set.
     ///
-    /// When this returns, the changes in the log were redone, and every transaction without a commit record was undone. The
+    /// When this returns, the changes in the log were redone, or are redone in each page before it is read
+    /// ([`Options::redo_on_demand_bytes`]), and every transaction without a commit record was undone. The
     /// [in-doubt](Store::in_doubt) ones were not: they have their locks again.
     ///
     /// # Errors
@@ -206,12 +209,16 @@ impl Store {
         let checkpointer = Checkpointer::start(&self.inner, options.checkpoint_every_bytes);
         let checkpointer = checkpointer.map_err(|error| refused.push(error.to_string())).ok();
         let has_checkpointer = checkpointer.is_some();
+        let drainer = Drainer::start(&self.inner).or_else(|error| {
+            refused.push(error.to_string());
+            self.inner.complete_redo().map(|()| None)
+        })?;
         let archiver = Archiver::start(&self.inner, options.archive_period);
         let archiver = archiver.unwrap_or_else(|error| {
             refused.push(error.to_string());
             None
         });
-        *self.lease.threads.lock() = Some(Threads { archiver, checkpointer, cleaner, writer });
+        *self.lease.threads.lock() = Some(Threads { drainer, archiver, checkpointer, cleaner, writer });
         if planted!("opening_needs_threads") && !refused.is_empty() {
             return Err(Error::io(refused.join("; "), std::io::ErrorKind::WouldBlock.into()));
         }
@@ -301,9 +308,21 @@ impl Store {
         self.inner.truncation_failure().map(|failed| failed.why)
     }
 
-    /// Returns the report of the opening.
+    /// Returns the report of the opening, with what was redone since.
     pub fn recovery(&self) -> RecoveryReport {
-        self.inner.report.lock().clone()
+        let report = self.inner.report.lock();
+        let mut now = report.clone();
+        self.inner.rest_of_redo.report(&mut now);
+        now
+    }
+
+    /// Completes the recovery of the opening: redoes everything that is [redone on demand](Options::redo_on_demand_bytes), or waits
+    /// until the thread of the store has. Transactions may run meanwhile.
+    ///
+    /// # Errors
+    /// The store stopped.
+    pub fn complete_recovery(&self) -> Result<()> {
+        self.inner.complete_redo()
     }
 
     /// Returns, by name, how often each operation was undone and each logical undo and finish has run since the store was
@@ -475,6 +494,7 @@ impl Threads {
     fn is_one_of_them(&self) -> bool {
         let this = thread::current().id();
         self.checkpointer.as_ref().is_some_and(|checkpointer| checkpointer.is_on(this))
+            || self.drainer.as_ref().is_some_and(|drainer| drainer.is_on(this))
             || self.archiver.as_ref().is_some_and(|archiver| archiver.is_on(this))
             || self.cleaner.as_ref().is_some_and(|cleaner| cleaner.is_on(this))
             || self.writer.is_on(this)
@@ -532,6 +552,7 @@ impl Inner {
             table: Table::default(),
             space: Space::unknown(),
             checkpoints: Checkpoints::default(),
+            rest_of_redo: RestOfRedo::default(),
             backups: Backups::new(&media),
             archive,
             consumers,
@@ -572,10 +593,15 @@ impl Inner {
     /// threads may wait for a prepared one, which no caller can end any more.
     pub(crate) fn may_wait(&self) -> Result<()> {
         self.alive()?;
-        if self.is_closing.load(Ordering::Relaxed) {
+        if self.is_closing() {
             return Err(Stopped { reason: Arc::new(StopReason::Closed) }.into());
         }
         Ok(())
+    }
+
+    /// Whether the last handle is gone.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set_recovering(&self, is_recovering: bool) {

@@ -6,7 +6,7 @@ use cedrat_sync::{Arc, Mutex, OwnWord, is_free, planted, prefetch_to_write};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use crate::backwards::Backwards;
+use crate::backwards::{Backwards, RecordsAt};
 use crate::clock::{Clock, Steps};
 use crate::control::{Checkpoint, Control, ControlFile, NAME_LEN_MAX, NAMES_LEN_MAX};
 use crate::entries::DirectoryLock;
@@ -270,6 +270,11 @@ impl Log {
     /// Returns one transaction's records in one partition, newest first, beginning with the one at `from`.
     pub fn backwards(&self, from: Position) -> Backwards {
         Backwards::new(&self.shared.reader, Some(Arc::clone(&self.shared)), from)
+    }
+
+    /// Reads the records of a list of positions, in its order. They are durable.
+    pub fn records<'p>(&self, positions: &'p [Position]) -> RecordsAt<'p> {
+        RecordsAt::new(&self.shared.reader, positions)
     }
 
     /// Returns all records that are durable now, from `from` on or from the oldest one certainly kept, in the order

@@ -7,8 +7,10 @@ use cedrat::pages::{LayoutKind, PageId};
 use cedrat::txn::{FormatFresh, RecordId, SetRange};
 use cedrat::{OpenError, Options, Registry, Store};
 
+/// Opens a store, with its whole recovery.
 pub(crate) fn open(disk: &Arc<dyn Media>) -> Result<Store, OpenError> {
-    Store::open(Arc::clone(disk), Options::simulated(), Registry::new())
+    let options = Options { redo_on_demand_bytes: u64::MAX, ..Options::simulated() };
+    Store::open(Arc::clone(disk), options, Registry::new())
 }
 
 /// Sets the first eight bytes of a page.

@@ -7,6 +7,7 @@ use cedrat_sync::planted;
 use cedrat_wal::{Found, Kind, LogError, LogOffset, Lsn, PartitionId, RecordRef, TxnId};
 
 use super::parts::Parts;
+use super::pending::Pending;
 use super::uncounted::Uncounted;
 use crate::body::{Body, LoggedUndo, Redo};
 use crate::branch::Branch;
@@ -52,6 +53,8 @@ pub(crate) struct Analysis {
     pub(crate) uncounted: Uncounted,
     /// Pages freed by transactions without an end.
     pub(crate) freed: Vec<Extent>,
+    /// The records to be redone, by page, if redo may be done on demand.
+    pub(crate) pending: Option<Pending>,
 }
 
 /// Number of records between two progress reports.
@@ -61,6 +64,7 @@ pub(crate) fn analyse(
     found: &Found,
     known: &Numbers,
     heaps: &mut FoundHeaps,
+    redo_on_demand_bytes: u64,
     tell: &dyn Fn(Progress),
 ) -> Result<Analysis> {
     span!("analysis");
@@ -72,20 +76,22 @@ pub(crate) fn analyse(
     let space = SpaceNumbers::of(known);
     let checkpoint = &found.control().checkpoint;
     let mut scan = found.scan(checkpoint.scan_lsn)?;
+    analysis.pending = (scan.progress().1.0 > redo_on_demand_bytes).then(Pending::default);
     while let Some(scanned) = scan.next()? {
         let record = scanned.record;
         analysis.records += 1;
         let corrupt = |what: &str| corrupt(found, &record, what);
         let body = Body::parse(record.head.kind, record.body).map_err(|bad| corrupt(bad.0))?;
         may_stand_here(&record, &body).map_err(corrupt)?;
-        is_registered(&body.unwrapped(), known)?;
-        are_deltas(&body.unwrapped(), known).map_err(|what| corrupt(&what))?;
+        is_registered(body.unwrapped_in(&mut None), known)?;
+        are_deltas(body.unwrapped_in(&mut None), known).map_err(|what| corrupt(&what))?;
         analysis.uncounted.note(&record, &body);
         preparing.note(&record, &body).map_err(corrupt)?;
         analysis.outcomes.note(&record, &body);
         for redo in body.redos() {
             if record.lsn >= checkpoint.redo_lsn {
                 analysis.redo_from.get_or_insert(record.lsn);
+                analysis.note_pending(known, &record, &body, &redo);
             }
             analysis.pages_end = analysis.pages_end.max(redo.at.page.get().saturating_add(1));
             if space.contains(redo.operation) {
@@ -126,6 +132,17 @@ pub(crate) fn analyse(
 }
 
 impl Analysis {
+    /// Notes a change that redo may have to make, unless all are to be made before the store opens.
+    #[inline]
+    fn note_pending(&mut self, known: &Numbers, record: &RecordRef<'_>, body: &Body<'_>, redo: &Redo<'_>) {
+        let Some(pending) = &mut self.pending else { return };
+        let Some(table) = known.operation(redo.operation) else { return };
+        let is_copy = matches!(body, Body::Carried(_));
+        if !is_copy || table.by_version {
+            pending.note(redo.at.page, record.lsn, record.position, table.formats && !is_copy);
+        }
+    }
+
     /// Counts transactions by their ends, and tracks the next free transaction number.
     fn count(&mut self, record: &RecordRef<'_>) {
         self.next_txn = self.next_txn.max(record.head.txn.0.saturating_add(1));

@@ -16,7 +16,9 @@
 mod analysis;
 mod apply;
 mod home;
+mod on_demand;
 mod parts;
+mod pending;
 mod redo;
 mod uncounted;
 mod undo;
@@ -24,6 +26,7 @@ mod undo;
 use analysis::Analysis;
 pub(crate) use analysis::{Loser, look_at_branches};
 pub(crate) use apply::Change;
+pub(crate) use on_demand::{Drainer, RestOfRedo};
 pub(crate) use redo::{counts, lsns};
 pub(crate) use uncounted::Uncounted;
 
@@ -34,6 +37,8 @@ use cedrat_media::Media;
 use cedrat_pages::{Home, Pool, PoolOptions};
 use cedrat_sync::{Arc, planted};
 use cedrat_wal::{ByteLen, DirectoryLock, Found, Log, UNDO_RECORDS_PER_FORCE_MAX};
+
+use on_demand::OnDemand;
 
 use crate::error::Result;
 use crate::options::{Options, REDO_THREADS_MAX};
@@ -65,7 +70,7 @@ pub(crate) fn recover(
     let of_pages = if planted!("heaps_take_room_of_pages") { 0 } else { home.address_space() };
     let mut heaps = FoundHeaps::load(&media, found.control().store, &options.memory, threads, of_pages)?;
     heaps.fit(checkpoint.scan_lsn, found.end_lsn())?;
-    let mut analysis = analysis::analyse(&found, &known, &mut heaps, &tell)?;
+    let mut analysis = analysis::analyse(&found, &known, &mut heaps, options.redo_on_demand_bytes, &tell)?;
     analysis.plant(options);
     home::pages_are_there(&home, &found, &analysis)?;
     if !planted!("access_checked_late") {
@@ -86,22 +91,13 @@ pub(crate) fn recover(
     store.inner.set_recovering(true);
 
     let opening = Opening { store: &store, succeeds: false };
-    let redo_began = Instant::now();
-    if let Some(from) = analysis.redo_from.filter(|_| !planted!("opened_without_redo")) {
-        span!("redo");
-        let part = redo::Part { from, end: report.end, uncounted: &analysis.uncounted };
-        let redone = redo::redo(&store, &part, threads, &tell)?;
-        report.redone = redone.records;
-        report.pages = redone.pages;
-        event!(INFO, records = report.redone, pages = report.pages, "history repeated");
-    }
-    report.redo = redo_began.elapsed();
+    redo_or_postpone(&store, &mut analysis, options, &mut report, &tell)?;
 
     let undo_began = Instant::now();
     report.undone = restore_and_undo(&store, analysis, &tell)?;
     report.undo = undo_began.elapsed();
 
-    if options.checkpoint_when_opened && !options.background {
+    if options.checkpoint_when_opened && !options.background && !store.inner.rest_of_redo.is_any() {
         store.inner.checkpoint()?; // else the checkpointer does, while the first transactions run
     }
     if store.inner.log.control().has_many_epochs() && store.inner.forget_epochs().is_err() {
@@ -112,6 +108,32 @@ pub(crate) fn recover(
     store.set_report(report);
     opening.succeeded();
     Ok(store) // E15.2: undo has ended before a caller can begin a transaction
+}
+
+/// Repeats history, or lets it be repeated on demand, if the log is long enough for that.
+fn redo_or_postpone(
+    store: &Store,
+    analysis: &mut Analysis,
+    options: &Options,
+    report: &mut RecoveryReport,
+    tell: &dyn Fn(Progress),
+) -> Result<()> {
+    let began = Instant::now();
+    let uncounted = std::mem::take(&mut analysis.uncounted);
+    let Some(from) = analysis.redo_from.filter(|_| !planted!("opened_without_redo")) else {
+        return Ok(());
+    };
+    let is_long = store.inner.log.bytes_since(from).0 > options.redo_on_demand_bytes;
+    if let Some(pending) = analysis.pending.take().filter(|pending| is_long && pending.is_complete()) {
+        OnDemand::begin(store, pending, uncounted, from..report.end, options);
+        return Ok(());
+    }
+    span!("redo");
+    let part = redo::Part { from, end: report.end, uncounted: &uncounted, on_demand: None };
+    let redone = redo::redo(&store.inner, &part, options.redo_threads.min(REDO_THREADS_MAX), tell)?;
+    (report.redone, report.pages, report.redo) = (redone.records, redone.pages, began.elapsed());
+    event!(INFO, records = report.redone, pages = report.pages, "history repeated");
+    Ok(())
 }
 
 /// Restores prepared transactions and kept outcomes, then undoes losers. Returns the number of records undone.

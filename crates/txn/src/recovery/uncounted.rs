@@ -46,7 +46,7 @@ impl Uncounted {
         if matches!(body, Body::Carried(_) | Body::Prepare { is_copy: true, .. }) {
             self.note_copy(record, body);
         }
-        match body.unwrapped() {
+        match *body.unwrapped_in(&mut None) {
             Body::Update { committed_only: true, .. } => {
                 self.without_commit.insert(id);
             }

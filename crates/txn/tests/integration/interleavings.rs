@@ -9,6 +9,7 @@ use cedrat_txn::{Commit, Error, NoLocks, Operation, Options, PageLocks, Refused,
 
 use crate::common::*;
 use crate::kept::{self, Back, Mixed, TestCache, in_page, page_of_records};
+use crate::on_demand::{assert_all, crashed, sums, tiny};
 
 const SCHEDULES: usize = 40;
 
@@ -285,5 +286,35 @@ fn owner_and_store_use_transaction_exclusively() {
         let found =
             [0, 1].map(|slot| pages.iter().map(|&page| read_number(&recovered, at(page, slot)).unwrap()).sum::<i64>());
         assert_eq!(found, [2 * committed, committed]);
+    });
+}
+
+/// R8: readers and writers meet the drain in any order.
+#[test]
+fn readers_and_writers_meet_the_drain() {
+    explore(23, 60, || {
+        let (disk, pages) = crashed(if cedrat_sync::is_scheduled() { 4 } else { 60 }, 5);
+        let store = open_with(&disk, tiny()).unwrap();
+        let drain = {
+            let store = store.clone();
+            thread::spawn(move || store.complete_recovery().unwrap())
+        };
+        let write = {
+            let (store, pages) = (store.clone(), pages.clone());
+            thread::spawn(move || {
+                for &page in pages.iter().rev() {
+                    store.transact(|txn| txn.update(at(page, 3), &Add { amount: 100 })).unwrap();
+                }
+            })
+        };
+        for &page in &pages {
+            let found = [0, 1, 2].map(|slot| read_number(&store, at(page, slot)).unwrap());
+            assert_eq!(found, sums(5)[..3], "R8: page {page}");
+        }
+        write.join().unwrap();
+        drain.join().unwrap();
+        let mut expected = sums(5);
+        expected[3] += 100;
+        assert_all(&store, &pages, expected, "drained");
     });
 }

@@ -33,6 +33,7 @@ mod lost_log;
 mod mixed;
 mod nesting;
 mod null_write;
+mod on_demand;
 mod opening;
 mod panics;
 mod pins;

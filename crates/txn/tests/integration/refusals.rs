@@ -259,7 +259,7 @@ impl Operation for HalfAdd {
 /// R2a: what such openings write changes nothing for the next one, which finds the same damage, or none after a repair.
 #[test]
 fn damage_in_redo_is_found_again() {
-    let options = |redo_threads| Options { redo_threads, ..options() };
+    let options = |redo_threads| Options { redo_threads, redo_on_demand_bytes: u64::MAX, ..options() };
     let (page, disk) = {
         let disk = Arc::new(SimDisk::new());
         let store = open(&disk).unwrap();

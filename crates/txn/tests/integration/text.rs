@@ -26,6 +26,11 @@ use cedrat_wal::{Kind, Log, Lsn};
 
 use crate::common::*;
 
+/// All redo before the opening ends, so that its records are counted.
+fn options_of_scripts() -> Options {
+    Options { redo_on_demand_bytes: u64::MAX, ..options() }
+}
+
 struct Conversation {
     disk: Arc<SimDisk>,
     store: Option<Store>,
@@ -72,11 +77,11 @@ impl Conversation {
                 drop(store);
                 let calls: u64 = count.parse().unwrap();
                 self.disk.inject(Fault::power_loss(Call::Write).nth(calls));
-                assert!(open(&self.disk).is_err(), "the power fails");
+                assert!(open_with(&self.disk, options_of_scripts()).is_err(), "the power fails");
                 self.crash();
             }
             ["open"] => {
-                let options = Options { checkpoint_when_opened: false, ..options() };
+                let options = Options { checkpoint_when_opened: false, ..options_of_scripts() };
                 let store = open_with(&self.disk, options)?;
                 let report = store.recovery();
                 let answer = format!(

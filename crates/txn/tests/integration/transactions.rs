@@ -594,11 +594,14 @@ fn parallel_redo_matches_sequential_redo() {
     store.log().force(store.log().current_lsn()).unwrap();
     let expected: Vec<_> = pages.iter().map(|&page| numbers(&store, page)).collect();
     let mut reports = Vec::new();
-    for redo_threads in [0, 1, 3] {
+    for (redo_threads, redo_on_demand_bytes) in
+        [0, 1, 3].into_iter().flat_map(|threads| [(threads, 0), (threads, u64::MAX)])
+    {
         let crashed = Arc::new(disk.cut_power(cedrat_media::Loss::Everything));
-        let store = open_with(&crashed, Options { redo_threads, ..options() }).unwrap();
+        let store = open_with(&crashed, Options { redo_threads, redo_on_demand_bytes, ..options() }).unwrap();
+        store.complete_recovery().unwrap();
         let found: Vec<_> = pages.iter().map(|&page| numbers(&store, page)).collect();
-        assert_eq!(found, expected, "{redo_threads} threads, R4");
+        assert_eq!(found, expected, "{redo_threads} threads, on demand from {redo_on_demand_bytes} bytes on, R4");
         reports.push((store.recovery().redone, store.recovery().pages));
     }
     assert!(reports[0].0 > 4_000 && reports.windows(2).all(|pair| pair[0] == pair[1]), "{reports:?}");

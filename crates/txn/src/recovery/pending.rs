@@ -1,0 +1,208 @@
+//! The positions of the records that redo on demand may have to apply, by page.
+//!
+//! Analysis notes one position for each record and page. The notes of a page are a list from the newest to the oldest; the notes of
+//! all pages are in pieces in the order of the log, so that those that the drain has passed are dropped.
+
+use cedrat_pages::PageId;
+use cedrat_wal::{LogOffset, Lsn, PartitionId, Position};
+use std::collections::HashMap;
+
+use crate::locks::Words;
+
+/// Number of notes in a piece: 48 KiB.
+const PIECE_NOTES: usize = 1 << 12;
+
+/// Notes have offsets of so many bits: 256 TiB of log.
+const OFFSET_BITS: u32 = 48;
+
+/// The records that redo has still to apply, by page.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    pages: HashMap<PageId, OfPage, Words>,
+    pieces: Vec<Piece>,
+    /// Notes that were dropped, from the first one on.
+    dropped: usize,
+    /// A record could not be noted, so redo on demand would miss it.
+    is_incomplete: bool,
+}
+
+/// The notes of a page.
+#[derive(Clone, Copy, Debug)]
+struct OfPage {
+    /// The number of the newest note, counted from 1.
+    newest: u32,
+    newest_lsn: Lsn,
+    /// Whether the oldest record formats the page, and was not redone yet.
+    formats: bool,
+}
+
+/// Notes that follow each other in the log.
+#[derive(Debug)]
+struct Piece {
+    /// The LSN of the first one.
+    first: Lsn,
+    notes: Vec<Note>,
+}
+
+/// The position of a record, in two words, and the number of the note before it of the same page; 0 if there is none.
+#[derive(Clone, Copy, Debug)]
+struct Note {
+    low: u32,
+    high: u32,
+    before: u32,
+}
+
+impl Note {
+    fn position(self) -> Position {
+        let word = u64::from(self.high) << 32 | u64::from(self.low);
+        let partition = PartitionId((word >> OFFSET_BITS) as u16);
+        Position { partition, offset: LogOffset::new(word & ((1 << OFFSET_BITS) - 1)) }
+    }
+}
+
+impl Pending {
+    /// Notes a change of a page. Records come in the order of the log.
+    #[inline]
+    pub(crate) fn note(&mut self, page: PageId, lsn: Lsn, position: Position, formats: bool) {
+        let number = (self.pieces.len().saturating_sub(1) * PIECE_NOTES) + self.pieces.last().map_or(0, Piece::len) + 1;
+        let offset = position.offset.get();
+        let Some(newest) = u32::try_from(number).ok().filter(|_| offset >> OFFSET_BITS == 0) else {
+            self.is_incomplete = true;
+            return;
+        };
+        let mut before = 0;
+        let of = self.pages.entry(page).or_insert(OfPage { newest, newest_lsn: Lsn::ZERO, formats });
+        if of.newest_lsn == lsn {
+            return; // a further change by the same record
+        }
+        if of.newest_lsn != Lsn::ZERO {
+            before = of.newest;
+        }
+        (of.newest, of.newest_lsn) = (newest, lsn);
+        let word = u64::from(position.partition.0) << OFFSET_BITS | offset;
+        let note = Note { low: word as u32, high: (word >> 32) as u32, before };
+        match self.pieces.last_mut().filter(|piece| piece.len() < PIECE_NOTES) {
+            Some(piece) => piece.notes.push(note),
+            None => {
+                let mut notes = Vec::with_capacity(PIECE_NOTES);
+                notes.push(note);
+                self.pieces.push(Piece { first: lsn, notes });
+            }
+        }
+    }
+
+    /// Whether every record was noted.
+    pub(crate) fn is_complete(&self) -> bool {
+        !self.is_incomplete
+    }
+
+    /// Returns the positions of the records of a page from the oldest on; `None` if the page is not pending. Those that the drain
+    /// has redone may be missing.
+    pub(crate) fn records_of(&self, page: PageId) -> Option<Vec<Position>> {
+        let mut next = self.pages.get(&page)?.newest as usize;
+        let mut positions = Vec::new();
+        while next > self.dropped {
+            let at = next - 1;
+            let note = self.pieces[at / PIECE_NOTES].notes[at % PIECE_NOTES];
+            positions.push(note.position());
+            next = note.before as usize;
+        }
+        positions.reverse();
+        Some(positions)
+    }
+
+    pub(crate) fn has(&self, page: PageId) -> bool {
+        self.pages.contains_key(&page)
+    }
+
+    /// Whether the oldest record of the page formats it, and no record was redone yet.
+    pub(crate) fn formats(&self, page: PageId) -> bool {
+        self.pages.get(&page).is_some_and(|of| of.formats)
+    }
+
+    /// Notes that the records of the page before an LSN are redone. Returns whether the page has no other ones, and is not pending
+    /// any more.
+    pub(crate) fn redone_before(&mut self, page: PageId, lsn: Lsn) -> bool {
+        let Some(of) = self.pages.get_mut(&page) else { return true };
+        of.formats = false;
+        let is_done = of.newest_lsn < lsn;
+        if is_done {
+            self.pages.remove(&page);
+        }
+        is_done
+    }
+
+    /// Notes that all records of the page are redone.
+    pub(crate) fn redone(&mut self, page: PageId) {
+        self.pages.remove(&page);
+    }
+
+    /// Drops the notes of records before an LSN, which are redone, in whole pieces.
+    pub(crate) fn drop_before(&mut self, lsn: Lsn) {
+        let mut piece = self.dropped / PIECE_NOTES;
+        while self.pieces.get(piece + 1).is_some_and(|next| next.first <= lsn) {
+            self.pieces[piece].notes = Vec::new();
+            piece += 1;
+        }
+        self.dropped = piece * PIECE_NOTES;
+    }
+
+    /// Returns the pages that are pending.
+    pub(crate) fn pages(&self) -> Vec<PageId> {
+        self.pages.keys().copied().collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.pages.len()
+    }
+}
+
+impl Piece {
+    fn len(&self) -> usize {
+        self.notes.len()
+    }
+}
+
+#[cfg(all(test, not(cedrat_shuttle)))]
+mod tests {
+    use super::*;
+
+    fn at(offset: u64) -> Position {
+        Position { partition: PartitionId((offset % 3) as u16), offset: LogOffset::new(offset) }
+    }
+
+    /// R8: the records of a page are found in the order of the log.
+    #[test]
+    fn notes_return_records_in_order() {
+        let mut pending = Pending::default();
+        let pages = [7, 1 << 40, 9].map(PageId::new);
+        let page_of = |record: u64| pages[(record * record % 7 % 3) as usize];
+        for record in 1..20_000 {
+            pending.note(page_of(record), Lsn::new(record), at(record << 20), false);
+            pending.note(page_of(record), Lsn::new(record), at(record << 20), true);
+        }
+        assert!(pending.is_complete());
+        let records = |page, from| -> Vec<Position> {
+            (from..20_000).filter(|&record| page_of(record) == page).map(|record| at(record << 20)).collect()
+        };
+        for page in pages {
+            assert_eq!(pending.records_of(page), Some(records(page, 1)), "R8");
+            assert!(!pending.formats(page), "the first change of a record decides");
+        }
+        pending.drop_before(Lsn::new(9000));
+        let left = pending.records_of(pages[0]).expect("it is pending");
+        assert!(left.ends_with(&records(pages[0], 9000)) && left.len() < records(pages[0], 4000).len());
+        assert!(!pending.redone_before(pages[0], Lsn::new(19_990)) && pending.has(pages[0]));
+        assert!(pending.redone_before(pages[0], Lsn::new(20_000)) && !pending.has(pages[0]));
+        assert_eq!(pending.records_of(pages[0]), None);
+    }
+
+    #[test]
+    fn offset_beyond_notes_is_incomplete() {
+        let mut pending = Pending::default();
+        pending.note(PageId::new(1), Lsn::new(1), at((1 << OFFSET_BITS) - 1), false);
+        assert!(pending.is_complete());
+        pending.note(PageId::new(1), Lsn::new(2), at(1 << OFFSET_BITS), false);
+        assert!(!pending.is_complete(), "R8");
+    }
+}
