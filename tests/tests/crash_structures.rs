@@ -44,6 +44,14 @@ fn threaded_hash_tables_survive_random_crashes() {
     passes("hash-table-threads", Workout { threads: 3, transactions: 20, ..Workout::of(Hash) });
 }
 
+/// S10: merges of buckets, also by threads, beside open transactions.
+#[test]
+fn shrinking_hash_tables_survive_random_crashes() {
+    let workout = |threads| Workout { threads, checkpoint_every: 2, ..Workout::of(ShrinkingHash) };
+    passes("hash-table-shrink", workout(1));
+    passes("hash-table-shrink-threads", Workout { transactions: 20, ..workout(3) });
+}
+
 #[test]
 fn names_survive_random_crashes() {
     passes("catalogue", Workout::of(Names));

@@ -89,6 +89,11 @@ impl CheckpointRequest {
         self.changed.notify_all();
     }
 
+    /// Whether a request waits.
+    fn is_waiting(&self) -> bool {
+        *self.what.lock() != What::Nothing
+    }
+
     /// Waits for a request, for at most `period`; after that time transactions are measured. A stand-in ends when it is
     /// relieved.
     fn hear(&self, period: Option<Duration>, is_relieved: &AtomicBool) -> What {
@@ -362,6 +367,7 @@ impl Checkpointer {
 /// Serves requests until the end of the store, or until a stand-in is relieved.
 fn serve(inner: &Arc<Inner>, is_relieved: &AtomicBool) {
     let _stop = StopOnPanic(inner.log.clone());
+    let mut has_work = false;
     loop {
         let wish = inner.checkpoints.wish.hear(inner.limits.period(), is_relieved);
         if wish == What::End {
@@ -372,6 +378,14 @@ fn serve(inner: &Arc<Inner>, is_relieved: &AtomicBool) {
         let is_wanted = wish == What::Checkpoint || rolled_back.is_ok_and(RolledBack::has_freed_log);
         if is_wanted && inner.checkpoint().is_err() && inner.alive().is_err() {
             return;
+        }
+        if is_wanted || has_work {
+            let kept = Store::of_thread(inner).keep_up(|| inner.checkpoints.wish.is_waiting());
+            has_work = kept.is_interrupted;
+            // The space of the pages that this has freed is returned by a checkpoint after it.
+            if kept.has_changed && inner.checkpoint().is_err() && inner.alive().is_err() {
+                return;
+            }
         }
     }
 }

@@ -80,6 +80,7 @@ mod trace;
 mod transaction;
 mod undo;
 mod update;
+mod upkeep;
 
 pub use archive::{ArchiveStatus, ForgetBefore, forget_archive};
 pub use as_of::{View, open_as_of};
@@ -129,3 +130,4 @@ pub use space::{GROUP_PAGES, REGION_PAGES_MAX, SCATTERED_LOG_BYTES, SCATTERED_PA
 pub use store::{CATALOGUE, LOCK_FILE, Store};
 pub use transaction::{Commit, Txn, TxnOptions};
 pub use undo::Undo;
+pub use upkeep::{Kept, Settled, Upkeep};

@@ -8,9 +8,14 @@ use cedrat_sync::{Arc, Mutex, planted};
 
 use crate::error::Result;
 use crate::space::Extent;
+use crate::upkeep::Upkeep;
 
 /// The state of a structure: one value of each type.
-type State = Arc<dyn Any + Send + Sync>;
+struct State {
+    value: Arc<dyn Any + Send + Sync>,
+    /// The same value, if it has work for checkpoints.
+    upkeep: Option<Arc<dyn Upkeep>>,
+}
 
 /// The resident state of all structures.
 #[derive(Default)]
@@ -26,8 +31,8 @@ struct ByRoot {
 
 impl ByRoot {
     fn known<T: Send + Sync + 'static>(&self, root: PageId, is_meant: impl Fn(&T) -> bool) -> Option<Arc<T>> {
-        let known = self.states.get(&root)?.iter().find(|state| state.is::<T>())?;
-        let known = Arc::clone(known).downcast().expect("it was found by its type");
+        let known = self.states.get(&root)?.iter().find(|state| state.value.is::<T>())?;
+        let known = Arc::clone(&known.value).downcast().expect("it was found by its type");
         is_meant(&known).then_some(known)
     }
 
@@ -54,6 +59,28 @@ impl Residents {
         is_meant: impl Fn(&T) -> bool,
         init: impl FnOnce() -> Result<T>,
     ) -> Result<Arc<T>> {
+        self.made_as(root, is_meant, init, |_| None)
+    }
+
+    /// As [`of`](Residents::of), for a state that has work for checkpoints.
+    pub(crate) fn of_kept<T: Upkeep>(&self, root: PageId, init: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
+        self.made_as(root, |_| true, init, |made| Some(Arc::<T>::clone(made)))
+    }
+
+    /// Returns the states that have work for checkpoints, with their root pages.
+    pub(crate) fn kept(&self) -> Vec<(PageId, Arc<dyn Upkeep>)> {
+        let residents = self.0.lock();
+        let states = residents.states.iter().flat_map(|(root, states)| states.iter().map(|state| (*root, state)));
+        states.filter_map(|(root, state)| Some((root, Arc::clone(state.upkeep.as_ref()?)))).collect()
+    }
+
+    fn made_as<T: Send + Sync + 'static>(
+        &self,
+        root: PageId,
+        is_meant: impl Fn(&T) -> bool,
+        init: impl FnOnce() -> Result<T>,
+        upkeep: impl FnOnce(&Arc<T>) -> Option<Arc<dyn Upkeep>>,
+    ) -> Result<Arc<T>> {
         let found = self.0.lock().known(root, &is_meant);
         if let Some(resident) = found {
             return Ok(resident);
@@ -65,8 +92,8 @@ impl Residents {
             return Ok(resident);
         }
         let states = residents.states.entry(root).or_default();
-        let replaced = states.iter().position(|state| state.is::<T>()).map(|at| states.swap_remove(at));
-        states.push(Arc::<T>::clone(&made));
+        let replaced = states.iter().position(|state| state.value.is::<T>()).map(|at| states.swap_remove(at));
+        states.push(State { value: Arc::<T>::clone(&made), upkeep: upkeep(&made) });
         drop(residents);
         drop(replaced); // foreign code, without the mutex
         Ok(made)

@@ -451,11 +451,31 @@ impl Free {
         // A page freed, used and freed again waits for its newest free.
         let newer = joined(waiting.iter().map(|freed| freed.extent).collect());
         self.unpunched = waiting;
-        joined(passed.into_iter().map(|freed| freed.extent).collect())
+        let taken: Vec<Extent> = joined(passed.into_iter().map(|freed| freed.extent).collect())
             .into_iter()
             .flat_map(|extent| without(extent, &newer))
             .flat_map(|extent| self.take_what_is_free_of(extent))
-            .collect()
+            .collect();
+        // Pages that were freed earlier, too few in one place to be punched then, may be enough together with these.
+        taken.into_iter().flat_map(|extent| self.take_with_neighbours(extent, &newer)).collect()
+    }
+
+    /// Removes the free pages before and behind `extent`, which was taken, but none of `newer`, and none of a hole. Returns all of
+    /// them.
+    fn take_with_neighbours(&mut self, extent: Extent, newer: &[Extent]) -> Vec<Extent> {
+        let parts = |free: Extent, holes: &[Extent]| -> Vec<Extent> {
+            without(free, newer).into_iter().flat_map(|part| without(part, holes)).collect()
+        };
+        let before = self.by_first.range(..extent.first).next_back().map(|(&first, &pages)| Extent { first, pages });
+        let before = before.and_then(|free| parts(free, &self.holes).pop()).filter(|part| part.end() == extent.first);
+        let behind = self.by_first.get(&extent.end()).map(|&pages| Extent { first: extent.end(), pages });
+        let behind = behind.and_then(|free| parts(free, &self.holes).into_iter().next());
+        let behind = behind.filter(|part| part.first == extent.end());
+        let mut all = vec![extent];
+        for part in before.into_iter().chain(behind) {
+            all.extend(self.take_what_is_free_of(part));
+        }
+        all
     }
 
     /// Removes the parts of `extent` that are currently free.

@@ -40,6 +40,7 @@ use crate::space::{Space, SpaceNumbers};
 use crate::table::Table;
 use crate::trace::{event, span};
 use crate::transaction::{Commit, Freed, Txn, TxnOptions};
+use crate::upkeep::Upkeep;
 
 /// The first page of the catalogue of named roots. It is in use from the beginning and cannot be freed.
 pub const CATALOGUE: PageId = PageId::new(1);
@@ -95,7 +96,7 @@ pub(crate) struct Inner {
     is_recovering: AtomicBool,
     /// The process that has opened the store.
     process: u32,
-    residents: Residents,
+    pub(crate) residents: Residents,
     pub(crate) report: Mutex<RecoveryReport>,
     #[cfg(feature = "planted-faults")]
     pub(crate) fault: Option<crate::Fault>,
@@ -362,6 +363,14 @@ impl Store {
         self.inner.residents.of(root, is_meant, init)
     }
 
+    /// Returns the resident state as [`resident`](Store::resident) does. Checkpoints call its [`Upkeep`], as long as it is there.
+    ///
+    /// # Errors
+    /// Those of `init`.
+    pub fn resident_with_upkeep<T: Upkeep>(&self, root: PageId, init: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
+        self.inner.residents.of_kept(root, init)
+    }
+
     /// Reads a page under its shared latch, outside of any transaction: it may contain uncommitted changes.
     ///
     /// Drop it soon, and before this thread changes any page.
@@ -418,12 +427,14 @@ impl Store {
 
     /// Takes a fuzzy checkpoint: writes pages, advances the redo point, truncates the log, and releases the space of pages
     /// that stayed free. Transactions continue meanwhile; those over their limit are rolled back first
-    /// ([`Store::enforce_limits`]).
+    /// ([`Store::enforce_limits`]), and structures do the work that they have postponed ([`Upkeep`]).
     ///
     /// # Errors
     /// The store stopped.
     pub fn checkpoint(&self) -> Result<()> {
         self.enforce_limits()?;
+        self.inner.alive()?; // a forked child must not wait for latches
+        self.keep_up(|| false);
         self.inner.checkpoint()
     }
 

@@ -16,6 +16,9 @@ pub(crate) struct Entry {
     pub(crate) id: TxnId,
     /// No record of the transaction has a smaller LSN.
     first: Lsn,
+    /// No change that may have to be undone has a smaller LSN. Of a transaction that recovery has found, records may be copies of
+    /// older ones, with which pages changed.
+    undone_from: Lsn,
     /// No record that it still needs has a smaller LSN.
     kept_from: AtomicU64,
     /// The time at which it entered, by the clock of the limits.
@@ -35,6 +38,7 @@ impl Entry {
         Entry {
             id,
             first,
+            undone_from: first,
             kept_from: AtomicU64::new(first.get()),
             entered,
             claim: Claim::new(),
@@ -52,7 +56,7 @@ impl Entry {
         prepared.store(false, Ordering::Relaxed);
         deferred_since.store(0, Ordering::Relaxed);
         committed.store(0, Ordering::Relaxed);
-        (self.id, self.first, self.entered) = (id, first, entered);
+        (self.id, self.first, self.undone_from, self.entered) = (id, first, first, entered);
     }
 
     /// Returns an LSN such that no record that the transaction still needs has a smaller one.
@@ -205,7 +209,7 @@ impl Table {
 
     /// Enters a loser, or a prepared transaction, found by recovery.
     pub(crate) fn enter_loser(&self, id: TxnId, first: Lsn) -> Arc<Entry> {
-        let entry = Arc::new(Entry::new(id, first, Duration::ZERO));
+        let entry = Arc::new(Entry { undone_from: Lsn::ZERO, ..Entry::new(id, first, Duration::ZERO) });
         self.settled.store(0, Ordering::Release); // no transaction has begun yet
         self.shard(id).lock().running.insert(id, Arc::clone(&entry));
         entry
@@ -282,6 +286,12 @@ impl Table {
                 shard.lock().running.values().filter(counts).min_by_key(|entry| entry.kept_from()).cloned()
             })
             .min_by_key(|entry| entry.kept_from())
+    }
+
+    /// Returns an LSN such that no change with a smaller one may still have to be undone; `None` if no transaction runs.
+    pub(crate) fn undone_from(&self) -> Option<Lsn> {
+        let oldest = |shard: &Mutex<Shard>| shard.lock().running.values().map(|entry| entry.undone_from).min();
+        self.shards.iter().filter_map(oldest).min()
     }
 
     /// Returns all transactions for which `counts` returns `true`, oldest first.

@@ -1,4 +1,4 @@
-//! Growth of the log: more segment files, and longer ones.
+//! Growth of the log: more segment files, and longer ones; and fewer, after a load that needed many.
 //!
 //! The first segment files of a log are short. Once a log is as large as twice as many of them as it needs at least,
 //! new ones are twice as long, up to the length of a segment. A record that is longer than an eighth of a file needs longer
@@ -17,7 +17,22 @@ use crate::reservation::Reservation;
 use crate::segment::Slot;
 use crate::space::Space;
 
+/// The part of the spare segment files that a truncation removes: one that is needed again soon costs the writes that fill it.
+const TRIMMED_PART: u64 = 4;
+
 impl Shared {
+    /// Removes some of the segment files of which `spare` were not needed lately, as far as no reservation needs them (E16.11).
+    pub(crate) fn trim(&self, spare: u64) {
+        let trimmed = (0..spare.div_ceil(TRIMMED_PART)).take_while(|_| self.pool.retire(&self.space)).count();
+        if trimmed > 0 {
+            // A file that cannot be removed is filled again when the log needs one. After its end the opening removes none (E1.8).
+            let _ = self.reader.opening.change(identity, || {
+                self.pool.remove_all_short(&*self.media);
+                Ok::<(), io::Error>(())
+            });
+        }
+    }
+
     /// Prepares segments until the reservation can be granted, or returns the reason why it cannot.
     #[cold]
     pub(crate) fn make_space(&self, reservation: &mut Reservation, forward: u64, undo: u64) -> Result<(), LogFull> {
@@ -189,6 +204,64 @@ mod tests {
         });
     }
 
+    /// Returns the number of bytes of the segment files.
+    fn files_len(disk: &SimDisk) -> u64 {
+        let image = disk.image();
+        let files = image.names().filter(|name| name.starts_with("log/"));
+        files.map(|name| image.file(name).expect("it has this name").len() as u64).sum()
+    }
+
+    fn truncate_all(log: &Log) {
+        let lsn = log.durable_lsn().next();
+        log.checkpoint_control(&Checkpoint { redo_lsn: lsn, scan_lsn: lsn, next_txn: 1 }).expect("the log runs");
+        log.truncate(Lsn::MAX);
+    }
+
+    /// After a large load truncations remove files, but none that a reservation counts on; and a steady load none at all (E16.11).
+    #[test]
+    fn reserved_segments_are_not_trimmed() {
+        explore(1, 1, || {
+            let disk = Arc::new(SimDisk::new());
+            let media: Arc<dyn Media> = Arc::clone(&disk) as _;
+            let options = LogOptions { log_bytes_max: 80 * SEGMENT_LEN_MIN, ..LogOptions::small() };
+            let log = Log::create(&media, &options, &[]).expect("a log is created");
+            let append = |records: usize| {
+                let bound = record_len_bound(ByteLen(5000));
+                for _ in 0..records {
+                    let mut room = log.reserve(bound, bound).expect("E16.1: there is space");
+                    let head = RecordHead::new(Kind::COMMIT, TxnId(1), None);
+                    log.append(PartitionId(0), head, &[&[7; 5000]], &mut room);
+                }
+                log.force(Lsn::MAX).expect("the log runs");
+            };
+            append(400);
+            let large = files_len(&disk);
+            let reserved = 20 * SEGMENT_LEN_MIN;
+            let held = log.reserve(ByteLen(1000), ByteLen(reserved)).expect("there is space");
+            (0..30).for_each(|_| truncate_all(&log));
+            let space = log.space();
+            assert!(space.reserved.0 >= reserved && files_len(&disk) > reserved, "E16.11: {space:?}");
+            while log.shared().pool.retire(&log.shared().space) {}
+            let space = log.space();
+            let free = (space.segments - space.segments_in_use) * SEGMENT_LEN_MIN;
+            assert!(free > space.reserved.0, "E16.11: {space:?}");
+            drop(held);
+            (0..30).for_each(|_| truncate_all(&log));
+            let small = files_len(&disk);
+            assert!(small < large / 4, "{small} bytes are left of {large}");
+            (0..10).for_each(|_| {
+                append(40);
+                truncate_all(&log);
+            });
+            let numbers = log.space().segments;
+            (0..20).for_each(|_| {
+                append(40);
+                assert_eq!(log.space().segments, numbers, "E16.11");
+                truncate_all(&log);
+            });
+        });
+    }
+
     /// At the piece after `pieces` others it lets another thread prepare as many segments as the limit allows.
     #[derive(Debug, Default)]
     struct PreparesMore {
@@ -228,9 +301,7 @@ mod tests {
                 sink.pieces.store(pieces, Ordering::Relaxed);
                 *sink.log.lock() = Some(log.clone());
                 let _ = log.shared().lengthen_segments(options.segment_len, true).expect("the disk works");
-                let image = disk.image();
-                let files = image.names().filter(|name| name.starts_with("log/"));
-                let len: u64 = files.map(|name| image.file(name).expect("it has this name").len() as u64).sum();
+                let len = files_len(&disk);
                 assert!(len <= options.log_bytes_max, "E16.10b: {len} of {}", options.log_bytes_max);
             });
         }

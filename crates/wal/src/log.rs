@@ -653,6 +653,8 @@ impl Shared {
             return 0;
         }
         let geometry = self.reader.geometry;
+        // Before any is freed: since the last truncation the log has needed the others.
+        let spare = self.space.spare();
         let state = self.control.lock();
         let mut recycled = 0;
         for (index, (partition, known)) in self.partitions.iter().zip(&state.control.partitions).enumerate() {
@@ -675,6 +677,8 @@ impl Shared {
                 self.pool.give_back(partition.id, sequence, slot, &self.space);
             }
         }
+        drop(state);
+        self.trim(spare);
         recycled
     }
 

@@ -276,9 +276,23 @@ impl Pool {
             }
             let Some(slot) = state.short.pop() else { return };
             drop(state);
-            let removed = self.remove(media, &slot.name);
-            self.state.lock().forget(slot.number, removed.is_ok());
+            self.remove_slot(media, &slot);
         }
+    }
+
+    /// Removes all files that do not count. There are enough others.
+    pub(crate) fn remove_all_short(&self, media: &dyn Media) {
+        loop {
+            // In its own statement: the mutex is free while the file is removed.
+            let slot = self.state.lock().short.pop();
+            let Some(slot) = slot else { return };
+            self.remove_slot(media, &slot);
+        }
+    }
+
+    fn remove_slot(&self, media: &dyn Media, slot: &Slot) {
+        let removed = self.remove(media, &slot.name);
+        self.state.lock().forget(slot.number, removed.is_ok());
     }
 
     /// Returns the file of a segment to the pool for another life.

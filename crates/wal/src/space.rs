@@ -52,6 +52,10 @@ pub const UNDO_RECORD_LEN_MIN: u64 = 64;
 /// The records of undo per force from which on an eighth of their bytes covers the padding.
 pub const UNDO_RECORDS_PER_FORCE_MAX: u64 = 8 * BLOCK_UNIT as u64 / UNDO_RECORD_LEN_MIN;
 
+/// The number of free segments that a log keeps beyond those that are reserved or kept back: the two that it prepares ahead of need,
+/// and one more, so that a load which varies a little creates none.
+const SEGMENTS_READY: u64 = 3;
+
 /// The shared account of log space.
 #[derive(Debug)]
 pub(crate) struct Space {
@@ -247,12 +251,24 @@ impl Space {
     /// Counts a free segment no longer, if no reservation needs it.
     pub(crate) fn try_retire(&self, len: u64) -> bool {
         let room = self.segment_room() / 4 * 3;
+        if planted!("reserved_segment_retired") {
+            self.segment_retired(len);
+            return true;
+        }
         let there_is = self.try_take(room);
         if there_is {
             self.segment_retired(len);
             self.give_back(room);
         }
         there_is
+    }
+
+    /// Returns the number of segments that exist beyond those that the log needs as long as its load stays as it is: those that are
+    /// taken or reserved, and those that it keeps ready for more.
+    pub(crate) fn spare(&self) -> u64 {
+        let Segments { prepared, taken } = self.segments();
+        let reserved = self.reserved.0.load(Ordering::Acquire).div_ceil(self.segment_room() / 4 * 3);
+        prepared.saturating_sub(taken + reserved + self.kept_back + SEGMENTS_READY)
     }
 
     /// Whether the log may be larger by so many bytes.

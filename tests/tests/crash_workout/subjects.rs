@@ -74,6 +74,45 @@ impl Subject for Hash {
     }
 }
 
+/// [`RawHashTable`], many keys at a time, more of which are removed than put: checkpoints merge buckets and fold chains.
+pub(crate) struct ShrinkingHash;
+
+impl Subject for ShrinkingHash {
+    type Model = BTreeMap<Bytes, Bytes>;
+    type Root = PageId;
+
+    fn create(&self, txn: &mut Txn) -> Outcome<PageId> {
+        let table = RawHashTable::create(txn)?;
+        for key in 0..160_u8 {
+            table.put(txn, &[key], &[key; 180])?;
+        }
+        Ok(table.root())
+    }
+
+    fn step(&self, txn: &mut Txn, root: &PageId, chance: &mut Rng) -> Outcome<Effect<Self::Model>> {
+        let table = RawHashTable::open(txn.store(), *root)?;
+        let first = chance.below(160) as u8;
+        let keys = first..first.saturating_add(1 + chance.below(24) as u8);
+        if chance.one_in(3) {
+            let value = chance.bytes(180);
+            keys.clone().try_for_each(|key| table.put(txn, &[key], &value).map(drop))?;
+            return Ok(Box::new(move |model| {
+                keys.clone().for_each(|key| drop(model.insert(vec![key], value.clone())))
+            }));
+        }
+        keys.clone().try_for_each(|key| table.remove(txn, &[key]).map(drop))?;
+        Ok(Box::new(move |model| keys.clone().for_each(|key| drop(model.remove(&vec![key])))))
+    }
+
+    fn read(&self, txn: &mut Txn, root: &PageId) -> Outcome<Self::Model> {
+        Hash.read(txn, root)
+    }
+
+    fn check(&self, txn: &mut Txn, root: &PageId) -> Outcome {
+        Hash.check(txn, root)
+    }
+}
+
 /// [`RawArrayList`].
 pub(crate) struct Array;
 

@@ -270,11 +270,41 @@ pub(crate) fn has_space<B: Bytes + ?Sized>(body: &B, key_len: usize, value_len: 
     Ok(shape.free_len() >= shape.slot_len() + entry_len(key_len, value_len))
 }
 
-/// Whether `count` more entries of `entries_len` bytes together fit.
-pub(crate) fn has_space_for<B: Bytes + ?Sized>(body: &B, count: usize, entries_len: usize) -> Result<bool, Corrupt> {
-    let shape = Shape::read(body)?;
-    let slots = (shape.count + count).next_multiple_of(CAPACITY_STEP).saturating_sub(shape.capacity) + 2 * count;
-    Ok(shape.free_len() >= slots + entries_len)
+/// The free space of a page, counted down for entries that are to go there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Space {
+    count: usize,
+    capacity: usize,
+    free: usize,
+}
+
+impl Space {
+    /// The space of a page without entries.
+    pub(crate) const EMPTY: Space = Space { count: 0, capacity: 0, free: SPACE };
+
+    /// Returns the space of a page.
+    pub(crate) fn of<B: Bytes + ?Sized>(body: &B) -> Result<Space, Corrupt> {
+        let shape = Shape::read(body)?;
+        Ok(Space { count: shape.count, capacity: shape.capacity, free: shape.free_len() })
+    }
+
+    /// Returns the number of free bytes.
+    pub(crate) fn free(&self) -> usize {
+        self.free
+    }
+
+    /// Takes the space of one more entry. Returns whether there is enough, as [`insert`] requires it.
+    pub(crate) fn take(&mut self, key_len: usize, value_len: usize) -> bool {
+        let grown = if self.count == self.capacity { CAPACITY_STEP } else { 0 };
+        let needed = grown + 2 + entry_len(key_len, value_len);
+        if self.free < needed {
+            return false;
+        }
+        self.count += 1;
+        self.capacity += grown;
+        self.free -= needed;
+        true
+    }
 }
 
 /// Whether the entry's value could be replaced by one of `value_len` bytes on this page.

@@ -10,19 +10,25 @@
 //! | `table` | opening, creating, looking up |
 //! | `write` | inserting and removing |
 //! | `split` | growing |
+//! | `merge` | the inverse of a split |
+//! | `fold` | fewer pages for a bucket |
+//! | `shrink` | when buckets merge and fold |
 //! | `walk` | iterating, checking, dropping |
 //! | `typed` | keys and values of Rust types |
 //!
-//! Its invariants are S1 to S5 of `docs/inside/invariants.md`. A reader without a latch uses its result only if the
+//! Its invariants are S1 to S5 and S10 of `docs/inside/invariants.md`. A reader without a latch uses its result only if the
 //! latch's stamp did not change (E12.2).
 
 mod bucket;
+mod fold;
 mod header;
 #[cfg(test)]
 mod meetings;
+mod merge;
 mod ops;
 mod packed;
 mod resident;
+mod shrink;
 mod split;
 mod table;
 mod typed;

@@ -38,11 +38,6 @@ impl Packed {
         self.count
     }
 
-    /// Returns the bytes of the entries, without their slots.
-    pub(crate) fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
     /// Returns the bytes for a log record.
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.bytes

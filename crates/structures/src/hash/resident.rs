@@ -1,6 +1,7 @@
 //! The state of an open hash table in memory: its latch, and a copy of its root page.
 
 use cedrat_pages::{LatchRank, PageId, PageRef, PartLatch, StructureLatch};
+use cedrat_sync::Mutex;
 use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cedrat_txn::{Result, Store};
 
@@ -38,8 +39,22 @@ pub(super) struct Resident {
     eighths: AtomicBool,
     /// Number of splits that were postponed because the latch was not free. They may be lost in a crash.
     splits_owed: AtomicU64,
+    /// Whether entries were removed, or replaced, since the table was last measured.
+    was_thinned: AtomicBool,
+    shrinking: Mutex<Shrinking>,
     /// Number of overflow pages; [`UNKNOWN`] until it is needed. Nothing depends on it but when buckets split.
     overflow_pages: AtomicU64,
+}
+
+/// The work that lets a table with few entries take fewer pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shrinking {
+    /// Nothing.
+    Not,
+    /// Buckets are merged until there are `to`, as long as there are at most `overflow_max` overflow pages.
+    Merging { to: u64, overflow_max: u64 },
+    /// The chains of buckets are folded; those of the buckets before `next` were.
+    Folding { next: u64 },
 }
 
 /// The number of overflow pages of a table of which none was needed yet.
@@ -57,6 +72,9 @@ impl Resident {
             region_count: AtomicU64::new(0),
             eighths: AtomicBool::new(true),
             splits_owed: AtomicU64::new(0),
+            // Before this opening, perhaps.
+            was_thinned: AtomicBool::new(true),
+            shrinking: Mutex::new(Shrinking::Not),
             overflow_pages: AtomicU64::new(UNKNOWN),
         };
         resident.set(&read(store, page)?);
@@ -136,9 +154,10 @@ impl Resident {
         let _ = self.overflow_pages.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
     }
 
-    /// Whether the next bucket's page is allocated already.
+    /// Whether the next bucket's page is allocated already, and buckets are not being merged.
     pub(super) fn has_free_bucket(&self) -> bool {
-        self.growth().place(self.buckets()).0 < self.region_count()
+        !matches!(self.shrinking(), Shrinking::Merging { .. })
+            && self.growth().place(self.buckets()).0 < self.region_count()
     }
 
     pub(super) fn region_count(&self) -> usize {
@@ -157,10 +176,36 @@ impl Resident {
         PageId::new(self.regions.get(number).map_or(0, |first| first.load(Ordering::Relaxed)))
     }
 
+    /// Notes that an entry was removed, or replaced by a shorter one perhaps.
+    #[inline]
+    pub(super) fn note_thinned(&self) {
+        if !self.was_thinned.load(Ordering::Relaxed) {
+            self.was_thinned.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether that was noted since the last call.
+    pub(super) fn take_thinned(&self) -> bool {
+        self.was_thinned.swap(false, Ordering::Relaxed)
+    }
+
+    pub(super) fn shrinking(&self) -> Shrinking {
+        *self.shrinking.lock()
+    }
+
+    pub(super) fn set_shrinking(&self, shrinking: Shrinking) {
+        *self.shrinking.lock() = shrinking;
+    }
+
     pub(super) fn add_region(&self, first: PageId) {
         let count = self.region_count();
         self.regions[count].store(first.get(), Ordering::Relaxed);
         self.region_count.store(count as u64 + 1, Ordering::Relaxed);
+    }
+
+    /// Removes the last region.
+    pub(super) fn remove_region(&self) {
+        self.region_count.store(self.region_count() as u64 - 1, Ordering::Relaxed);
     }
 
     /// Returns the first page of a bucket in use.

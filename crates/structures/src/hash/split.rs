@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | 1. fill the new bucket, count it in the root page | a nested top action | the split has happened; the old bucket still contains copies, which no lookup reads there |
 //! | 2. purge the copies | redo-only, one small record a page | the copies are gone |
-//! | 3. fold chained pages into those before them | a nested top action each | as before or after it |
+//! | 3. fold chained pages into the others | a nested top action each | as before or after it |
 //!
 //! So the moved entries are logged once: the old copies need no undo, because no lookup reads them from the end of step
 //! 1 on (S4), and nothing is lost if step 2 never happens. The bucket's next split would drop them.
@@ -18,7 +18,7 @@ use cedrat_txn::{Operation, RecordId, Result, Txn, Undo};
 
 use super::bucket::{self, KeyHash};
 use super::header::{REGIONS_MAX, buckets_max};
-use super::ops::{AddRegion, Append, Fill, Link, Purge, SetBuckets, UNDO_OF_GROWTH_LOG_BYTES};
+use super::ops::{AddRegion, Fill, SetBuckets, UNDO_OF_GROWTH_LOG_BYTES};
 use super::packed::Packed;
 use super::table::RawHashTable;
 
@@ -30,7 +30,7 @@ impl RawHashTable {
     }
 
     /// As [`split`](RawHashTable::split); calls `watch` after each step, for tests that cut the power there.
-    fn split_watched(&self, txn: &mut Txn, watch: &mut dyn FnMut(&Txn)) -> Result<bool> {
+    pub(super) fn split_watched(&self, txn: &mut Txn, watch: Watch<'_>) -> Result<bool> {
         let new = self.resident.buckets();
         let growth = self.resident.growth();
         if new >= buckets_max(growth) {
@@ -75,19 +75,6 @@ impl RawHashTable {
         Ok(true)
     }
 
-    /// Removes the entries that a split has copied to the new bucket from these pages of the old one.
-    fn purge(
-        &self,
-        txn: &mut Txn,
-        watch: &mut dyn FnMut(&Txn),
-        chain: &[PageId],
-        bucket: u64,
-        buckets: u64,
-    ) -> Result<()> {
-        let purge = Purge { root: self.root.get(), bucket, buckets };
-        chain.iter().try_for_each(|&page| step(txn, watch, page, &purge))
-    }
-
     /// Packs the entries on these pages whose hash is `wanted`, into as few packages as pages are needed, at least one.
     fn pack(&self, txn: &Txn, pages: &[PageId], wanted: impl Fn(KeyHash) -> bool) -> Result<Vec<Packed>> {
         let mut packages = vec![Packed::default()];
@@ -110,7 +97,7 @@ impl RawHashTable {
     }
 
     /// Formats `first` as the first page of a bucket with these entries, and allocates the overflow pages.
-    fn fill(&self, txn: &mut Txn, watch: &mut dyn FnMut(&Txn), first: PageId, packages: Vec<Packed>) -> Result<()> {
+    fn fill(&self, txn: &mut Txn, watch: Watch<'_>, first: PageId, packages: Vec<Packed>) -> Result<()> {
         let root = self.root.get();
         let mut next = 0;
         let overflow = packages.len() - 1;
@@ -122,44 +109,13 @@ impl RawHashTable {
         }
         Ok(())
     }
-
-    /// Moves the entries of chained pages to the pages before them if they fit, and frees the emptied pages.
-    fn fold(&self, txn: &mut Txn, watch: &mut dyn FnMut(&Txn), chain: Vec<PageId>) -> Result<()> {
-        let root = self.root.get();
-        let mut chain = chain.into_iter();
-        let mut into = chain.next().expect("a bucket has a page");
-        for page in chain {
-            let mut packages = self.pack(txn, &[page], |_| true)?;
-            let package = packages.pop().filter(|_| packages.is_empty());
-            let fits = match &package {
-                Some(package) => {
-                    self.look(txn, into, |into| bucket::has_space_for(into, package.count(), package.len()))?
-                }
-                None => false,
-            };
-            let (Some(package), true) = (package, fits) else {
-                into = page;
-                continue;
-            };
-            let next = self.look(txn, page, |page| bucket::next(page))?;
-            txn.nested((), |txn| {
-                if package.count() > 0 {
-                    let append = Append { root, entries: package.into_bytes().into() };
-                    step(txn, watch, into, &append)?;
-                }
-                step(txn, watch, into, &Link { root, next })?;
-                txn.free(page)?;
-                watch(txn);
-                Ok(((), Undo::none()))
-            })?;
-            self.resident.overflow_changed(-1);
-        }
-        Ok(())
-    }
 }
 
-/// Makes one change of one page of a split.
-fn step<O: Operation>(txn: &mut Txn, watch: &mut dyn FnMut(&Txn), page: PageId, operation: &O) -> Result<()> {
+/// A function that is called after each step: tests cut the power there.
+pub(super) type Watch<'w> = &'w mut dyn FnMut(&Txn);
+
+/// Makes one change of one page of a split, a merge or a fold.
+pub(super) fn step<O: Operation>(txn: &mut Txn, watch: Watch<'_>, page: PageId, operation: &O) -> Result<()> {
     txn.update_latched(RecordId::page(page), operation)?;
     watch(txn);
     Ok(())

@@ -106,7 +106,7 @@ impl RawHashTable {
     }
 
     fn resident(store: &Store, root: PageId) -> Result<Arc<Resident>> {
-        store.resident(root, || Resident::load(store, &*root_page(store, root, resident::TABLE)?))
+        store.resident_with_upkeep(root, || Resident::load(store, &*root_page(store, root, resident::TABLE)?))
     }
 
     /// Returns the root page, which identifies the table.

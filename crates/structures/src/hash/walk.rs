@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 
 use cedrat_pages::PageId;
+use cedrat_sync::planted;
 use cedrat_txn::locks::{LockMode, Resource};
 use cedrat_txn::{GROUP_PAGES, LogicalUndo, RecordId, Result, SCATTERED_LOG_BYTES, SCATTERED_PAGES, Txn};
 
@@ -234,8 +235,9 @@ fn runs(mut pages: Vec<PageId>) -> Vec<(PageId, u64)> {
 
 /// An iterator over the entries of a table: see [`RawHashTable::iter`].
 ///
-/// Buckets may split between two steps. So the walk goes over the buckets that existed at its beginning, and includes
-/// with each of them those that were split off from it since.
+/// Buckets may split and merge between two steps. So the walk goes over the buckets that existed at its beginning. With each it
+/// returns the entries that belonged there then, from wherever they are now: in buckets split off from it since, or in the one
+/// into which it was merged (S10b).
 #[derive(Debug)]
 pub struct Entries<'t> {
     table: RawHashTable,
@@ -255,14 +257,16 @@ impl Entries<'_> {
         table.check_alive(self.txn)?;
         let buckets = table.resident.buckets();
         let mut pairs = Vec::new();
-        let mut members = vec![bucket];
+        let mut members = vec![now(bucket, buckets)];
         while let Some(member) = members.pop() {
             members.extend(children(member, buckets).filter(|&child| child >= self.buckets));
             for page in table.chain(self.txn, member)? {
                 table.look(self.txn, page, |page| {
                     for entry in bucket::entries(page.body())? {
                         let (key, value) = entry?;
-                        if KeyHash::of(key, table.seed).bucket(buckets) == member {
+                        let hash = KeyHash::of(key, table.seed);
+                        let is_wanted = hash.bucket(self.buckets) == bucket || planted!("walk_takes_whole_buckets");
+                        if hash.bucket(buckets) == member && is_wanted {
                             pairs.push((key.to_vec(), value.to_vec()));
                         }
                     }
@@ -272,6 +276,12 @@ impl Entries<'_> {
         }
         Ok(pairs)
     }
+}
+
+/// Returns the bucket with the entries of `bucket`, or those of them that no split has moved, when there are `buckets`.
+fn now(bucket: u64, buckets: u64) -> u64 {
+    // A bucket's number is the hash of one of its keys.
+    KeyHash(bucket).bucket(buckets)
 }
 
 /// Returns the buckets that were split off from `bucket` by the time there are `buckets`.

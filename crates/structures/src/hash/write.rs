@@ -26,7 +26,7 @@ const FEW_ENTRIES: usize = 8;
 ///
 /// Buckets whose region exists already are used without regard to it: their pages are allocated.
 #[derive(Clone, Copy, Debug)]
-struct OverflowLimit {
+pub(super) struct OverflowLimit {
     /// While the number of buckets is a power of two, so that all are equally full.
     even: u64,
     /// Between two powers of two.
@@ -45,7 +45,11 @@ impl OverflowLimit {
     const WHOLE_PAGE: OverflowLimit = OverflowLimit { even: 16, uneven: 13 };
 
     fn for_entry(key: &[u8], value: &[u8]) -> OverflowLimit {
-        let len = bucket::entry_len(key.len(), value.len());
+        OverflowLimit::for_len(bucket::entry_len(key.len(), value.len()))
+    }
+
+    /// Returns the limit for entries of this length, without their slots.
+    pub(super) fn for_len(len: usize) -> OverflowLimit {
         let fit = |count| bucket::space_taken(count, count * len) <= bucket::SPACE;
         if fit(FEW_ENTRIES) {
             OverflowLimit::SHORT
@@ -57,7 +61,7 @@ impl OverflowLimit {
     }
 
     /// Returns the maximum number of overflow pages of a table with so many buckets.
-    fn pages(self, buckets: u64) -> u64 {
+    pub(super) fn pages(self, buckets: u64) -> u64 {
         buckets * if buckets.is_power_of_two() { self.even } else { self.uneven } / 16
     }
 }
@@ -124,6 +128,7 @@ impl RawHashTable {
                 Outcome::Done => return Ok(false),
                 Outcome::Present => {
                     if attempt(txn, page, &insert.replacing())? == Outcome::Done {
+                        self.resident.note_thinned();
                         return Ok(true);
                     }
                 }
@@ -337,6 +342,7 @@ impl RawHashTable {
         let hash = KeyHash::of(key, self.seed);
         self.lock_key(txn, hash, LockMode::Exclusive)?;
         let mut remove = Remove { root: self.root.get(), key: key.into(), hash: Some(hash), chain_known: false };
+        self.resident.note_thinned();
         let page = {
             let _shape = self.resident.latch.shared();
             self.check_alive(txn)?;
@@ -438,7 +444,7 @@ fn attempt<O: Operation>(txn: &mut Txn, page: PageId, operation: &O) -> Result<O
 }
 
 /// Whether an error reports lack of room in the log or on the disk, and nothing worse.
-fn lacks_space(error: &Error) -> bool {
+pub(super) fn lacks_space(error: &Error) -> bool {
     matches!(error, Error::LogFull { .. } | Error::Pages(PoolError::Limit { .. } | PoolError::DiskFull { .. }))
 }
 

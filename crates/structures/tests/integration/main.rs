@@ -7,4 +7,5 @@ mod common;
 mod crashes;
 mod hash;
 mod lists;
+mod shrink;
 mod threads;

@@ -92,6 +92,24 @@ fn freed_page_is_punched_behind_redo_point() {
     assert_eq!(space.free.lock().take_passed(Lsn::MAX), [], "once");
 }
 
+/// Pages that are freed one after the other are punched together once they are enough: none that was freed since the redo point,
+/// and no hole again.
+#[test]
+fn neighbours_are_punched_together() {
+    let space = space();
+    let all = space.take(30);
+    let part = |first, pages| Extent { first: all.first + first, pages };
+    let release = |extent, lsn| space.release(Freed { extent, lsn: Lsn::new(lsn) });
+    release(part(0, 8), 5);
+    let Punch { ready, long } = space.begin_punch(Lsn::new(6));
+    assert_eq!(long, [], "they are few");
+    ready.into_iter().for_each(|extent| space.give(extent));
+    space.free.lock().holes = vec![part(0, 4)];
+    release(part(8, 12), 5);
+    release(part(20, 6), 9);
+    assert_eq!(space.begin_punch(Lsn::new(6)).long, [part(4, 16)], "E7.2");
+}
+
 /// E7.5: an allocation fills pages behind its own, unless a checkpoint punches them before or after that.
 #[test]
 fn punched_page_stays_hole_beside_fill() {
