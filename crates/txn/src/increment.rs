@@ -5,7 +5,7 @@
 //! 2. The list is written last. The control file has another name than that of a store: no increment opens as one.
 
 use cedrat_heap::EarlierHeaps;
-use cedrat_media::{CopiedUnits, Durability, FileId, LockGuard, Media, OpenMode, read_exact_at, write_all_at};
+use cedrat_media::{CopiedUnits, Durability, FileId, LockGuard, Media, OpenMode, SECTOR_LEN, read_exact_at, write_all_at};
 use cedrat_sync::{Arc, planted};
 use cedrat_wal::{CONTROL_FILE, Control, LogError, StoreId};
 use serde::{Deserialize, Serialize};
@@ -130,6 +130,12 @@ impl IncrementList {
         );
         if bytes.len() < at::LIST || bytes[at::MAGIC..at::CRC] != MAGIC {
             return Err(damaged(0, "this is not the list of an incremental backup"));
+        }
+        // An encrypted file has whole sectors.
+        let list_len = u64::from_le_bytes(bytes[at::LEN..at::LIST].try_into().expect("eight bytes"));
+        let end = (at::LIST as u64).saturating_add(list_len).min(bytes.len() as u64) as usize;
+        if bytes.len() - end < SECTOR_LEN && bytes[end..].iter().all(|&byte| byte == 0) {
+            bytes.truncate(end);
         }
         if crc32c::crc32c(&bytes[at::VERSION..]).to_le_bytes() != bytes[at::CRC..at::VERSION]
             && !planted!("list_of_increment_not_verified")
@@ -260,6 +266,10 @@ impl Media for IncrementMedia {
 
     fn len(&self, file: FileId) -> io::Result<u64> {
         self.0.len(file)
+    }
+
+    fn is_encrypted(&self) -> bool {
+        self.0.is_encrypted()
     }
 
     fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {

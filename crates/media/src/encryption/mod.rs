@@ -25,7 +25,7 @@ pub use error::KeyError;
 pub use header::KEY_FILE;
 pub use key::{KEY_ID_LEN_MAX, KEY_LEN, Key, KeySource};
 
-use crate::{LockGuard, Media};
+use crate::Media;
 use header::{Found, KeyFile};
 use key::KnownKeys;
 use medium::Encrypted;
