@@ -58,9 +58,7 @@ mod stream;
 mod units;
 
 pub use aligned::AlignedBuf;
-pub use encryption::{
-    Encryption, KEY_FILE, KEY_ID_LEN_MAX, KEY_LEN, Key, KeyError, KeySource, refuse_encrypted,
-};
+pub use encryption::{Encryption, KEY_FILE, KEY_ID_LEN_MAX, KEY_LEN, Key, KeyError, KeySource, refuse_encrypted};
 pub use names::LockGuard;
 pub use overlay::Overlay;
 pub use real::RealDisk;

@@ -46,7 +46,11 @@ pub(crate) fn decrypted(
     mut options: Options,
 ) -> Result<(Arc<dyn Media>, Options, Option<StoreKeys>)> {
     let Some(encryption) = options.encryption.clone().filter(|_| !media.is_encrypted()) else {
-        refuse_plain(&*media, options.archive.as_ref(), "Options::archive: the store is encrypted, and the archive is not")?;
+        refuse_plain(
+            &*media,
+            options.archive.as_ref(),
+            "Options::archive: the store is encrypted, and the archive is not",
+        )?;
         return Ok((media, options, None));
     };
     let mut directories = vec![Arc::clone(&media)];
@@ -68,7 +72,11 @@ pub(crate) fn decrypted_view(view: &View, options: &Options) -> Result<View> {
         view.archive = view.archive.map(|archive| encryption.open(&archive)).transpose()?;
         view.scratch = encryption.open_or_create(&view.scratch)?;
     }
-    refuse_plain(&*view.backup, Some(&view.scratch), "View::scratch: the backup is encrypted, and this directory is not")?;
+    refuse_plain(
+        &*view.backup,
+        Some(&view.scratch),
+        "View::scratch: the backup is encrypted, and this directory is not",
+    )?;
     Ok(view)
 }
 
@@ -121,7 +129,8 @@ impl Store {
         if let Some(keys) = self.inner.keys.as_ref().filter(|_| !planted!("backup_not_encrypted")) {
             return Ok(keys.encryption.lock().open_or_create(to)?);
         }
-        let why = "the store is encrypted, and the directory of the backup is not: open the store with Options::encryption";
+        let why =
+            "the store is encrypted, and the directory of the backup is not: open the store with Options::encryption";
         refuse_plain(self.inner.backups.media(), Some(to), why).map(|()| Arc::clone(to))
     }
 }

@@ -5,7 +5,9 @@
 //! 2. The list is written last. The control file has another name than that of a store: no increment opens as one.
 
 use cedrat_heap::EarlierHeaps;
-use cedrat_media::{CopiedUnits, Durability, FileId, LockGuard, Media, OpenMode, SECTOR_LEN, read_exact_at, write_all_at};
+use cedrat_media::{
+    CopiedUnits, Durability, FileId, KEY_FILE, LockGuard, Media, OpenMode, SECTOR_LEN, read_exact_at, write_all_at,
+};
 use cedrat_sync::{Arc, planted};
 use cedrat_wal::{CONTROL_FILE, Control, LogError, StoreId};
 use serde::{Deserialize, Serialize};
@@ -129,6 +131,7 @@ impl IncrementList {
             bytes.get(at::VERSION..at::LEN).map_or([0; 4], |bytes| bytes.try_into().expect("four bytes")),
         );
         if bytes.len() < at::LIST || bytes[at::MAGIC..at::CRC] != MAGIC {
+            cedrat_media::refuse_encrypted(media)?;
             return Err(damaged(0, "this is not the list of an incremental backup"));
         }
         // An encrypted file has whole sectors.
@@ -209,10 +212,13 @@ fn checksum(media: &dyn Media, name: &str, file: FileId) -> io::Result<u64> {
     Ok(CopiedUnits::checksum(&bytes))
 }
 
-/// Refuses the directory of an increment in place of a store or a full backup.
+/// Refuses the directory of an increment in place of a store or a full backup, and an encrypted one without its key.
 pub(crate) fn refuse(media: &dyn Media, wanted: &'static str) -> Result<()> {
     let names = media.list("").map_err(|error| Error::io("listing the store's directory", error))?;
     let has = |wanted: &str| names.iter().any(|name| name == wanted);
+    if has(KEY_FILE) {
+        cedrat_media::refuse_encrypted(media)?;
+    }
     if has(INCREMENT_CONTROL_FILE) && !has(CONTROL_FILE) {
         return Err(LogError::Foreign { file: INCREMENT_FILE.into(), found: "an incremental backup", wanted }.into());
     }

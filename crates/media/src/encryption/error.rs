@@ -26,7 +26,9 @@ pub enum KeyError {
         file: String,
     },
     /// The directory has no files at all.
-    #[error("{directory}: there is nothing in this directory; name the directory of a store, of a backup or of an archive")]
+    #[error(
+        "{directory}: there is nothing in this directory; name the directory of a store, of a backup or of an archive"
+    )]
     Absent {
         /// The directory, as far as it is known.
         directory: String,

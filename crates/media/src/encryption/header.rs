@@ -244,7 +244,9 @@ impl KeyFile<'_> {
     /// Writes a new data key, wrapped, to an empty file, durably with its name.
     pub(super) fn create(&self, data_key: &Key, keys: &dyn KeySource) -> Result<Header, KeyError> {
         let mut identifier = [0; 16];
-        identifier.copy_from_slice(&*Key::random().map_err(|error| KeyError::io("drawing a key", error))?.derive::<16>(b"", b""));
+        identifier.copy_from_slice(
+            &*Key::random().map_err(|error| KeyError::io("drawing a key", error))?.derive::<16>(b"", b""),
+        );
         let header = Header::wrap(data_key, identifier, 1, keys, &self.path)?;
         if !planted!("key_file_created_late") {
             self.write(&header)?;

@@ -29,7 +29,8 @@ fn write(media: &dyn Media) {
 
 fn is_written(media: &dyn Media) -> bool {
     let mut bytes = [0; 2 * SECTOR_LEN];
-    media.open("a", OpenMode::Read).and_then(|file| read_exact_at(media, file, 0, &mut bytes)).is_ok() && bytes == [9; 1024]
+    media.open("a", OpenMode::Read).and_then(|file| read_exact_at(media, file, 0, &mut bytes)).is_ok()
+        && bytes == [9; 1024]
 }
 
 /// An encrypted directory with the file `a`.
@@ -106,7 +107,9 @@ fn directory_is_refused_with_other_key() {
     let disk = encrypted();
     let before = disk.image().hash();
     let fingerprint = |byte| Key::new([byte; 32]).fingerprint();
-    for error in [key(2).open(&shared(&disk)), key(2).open_or_create(&shared(&disk))].map(|opened| opened.expect_err("E24.3")) {
+    for error in
+        [key(2).open(&shared(&disk)), key(2).open_or_create(&shared(&disk))].map(|opened| opened.expect_err("E24.3"))
+    {
         let text = error.to_string();
         assert!(matches!(error, KeyError::Wrong { .. }), "E24.3: {text}");
         assert!(text.contains(&fingerprint(1)) && text.contains(&fingerprint(2)) && text.starts_with("key:"), "{text}");
@@ -150,7 +153,9 @@ fn plain_directory_is_refused_with_key() {
     let disk = SimDisk::new();
     write(&disk);
     let before = disk.image().hash();
-    for error in [key(1).open(&shared(&disk)), key(1).open_or_create(&shared(&disk))].map(|opened| opened.expect_err("E24.3")) {
+    for error in
+        [key(1).open(&shared(&disk)), key(1).open_or_create(&shared(&disk))].map(|opened| opened.expect_err("E24.3"))
+    {
         assert!(matches!(&error, KeyError::NotEncrypted { file } if file == "a"), "E24.3: {error}");
     }
     assert_eq!(disk.image().hash(), before, "E24.3: nothing was changed");
@@ -176,7 +181,9 @@ fn damaged_key_file_is_refused() {
         write_all_at(&disk, file, slot + 70, &[1, 2, 3], Durability::Durable).unwrap();
     }
     let before = disk.image().hash();
-    for error in [key(1).open(&shared(&disk)), key(1).open_or_create(&shared(&disk))].map(|opened| opened.expect_err("E24.3")) {
+    for error in
+        [key(1).open(&shared(&disk)), key(1).open_or_create(&shared(&disk))].map(|opened| opened.expect_err("E24.3"))
+    {
         assert!(matches!(&error, KeyError::Damaged { file, offset: 8, .. } if file == KEY_FILE), "E24.3: {error}");
     }
     assert_eq!(disk.image().hash(), before, "E24.3: nothing was changed");
