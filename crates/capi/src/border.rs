@@ -18,11 +18,13 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::opened::{HeapHandle, Opened, offset_in};
 use crate::options::{
-    BackupChoices, BackupReport, HeapChoices, RestoreChoices, ScrubReport, Statistics, StoreChoices, Usage, given,
+    BackupChoices, BackupReport, HeapChoices, KeyBytes, RestoreChoices, ScrubReport, Statistics, StoreChoices, Usage,
+    given, keys,
 };
 use crate::status::{Failure, NAMES, Result, Status};
 
@@ -311,7 +313,9 @@ pub(crate) unsafe extern "C" fn cedrat_open(
         let archive = options.archive.map(|archive| unsafe { text(archive.as_ptr(), "archive") }).transpose()?;
         // SAFETY: 1.
         let backup = options.backup.map(|backup| unsafe { text(backup.as_ptr(), "backup") }).transpose()?;
-        Opened::open(directory, archive, backup, options)
+        // SAFETY: 1.
+        let encryption = unsafe { keys(options.key, options.older_key) };
+        Opened::open(directory, archive, backup, encryption, options)
     };
     // SAFETY: 1 and 4.
     unsafe { open_as(store, (message, message_len), "store", open) }
@@ -360,6 +364,21 @@ pub(crate) unsafe extern "C" fn cedrat_backup(
     };
     // SAFETY: 2.
     unsafe { with_opened(store, copy) }
+}
+
+/// `cedrat_rotate_key`.
+///
+/// # Safety
+/// 1 and 2.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_rotate_key(store: *const Opened, key: *const KeyBytes) -> Status {
+    let rotate = |store: &Arc<Opened>| {
+        // SAFETY: 1.
+        let to = unsafe { keys(NonNull::new(key.cast_mut()), None) };
+        store.rotate_key(&to.ok_or_else(|| Failure::new(Status::Misuse, "key is null: point to 32 bytes"))?)
+    };
+    // SAFETY: 2.
+    unsafe { with_opened(store, rotate) }
 }
 
 /// `cedrat_archive_extend`.
@@ -445,8 +464,11 @@ pub(crate) unsafe extern "C" fn cedrat_restore(
         // SAFETY: 1.
         let archive = if archive.is_null() { None } else { Some(Path::new(unsafe { text(archive, "archive")? })) };
         // SAFETY: 1.
-        let target = unsafe { given(options) }.to_target()?;
-        let restored = front::restore(backup, archive, to, target)?;
+        let options = unsafe { given(options) };
+        let target = options.to_target()?;
+        // SAFETY: 1.
+        let (from_keys, to_keys) = unsafe { (keys(options.key, None), keys(options.new_key.or(options.key), None)) };
+        let restored = front::restore_encrypted(&[backup], archive, from_keys.as_ref(), to, to_keys.as_ref(), target)?;
         if !report.is_null() {
             let reported = BackupReport::new(restored.up_to, restored.bytes, restored.total);
             // SAFETY: 1.

@@ -2,6 +2,7 @@
 
 use front::Store;
 use front::heap::{Commit, Error, Heap, Held, Memory};
+use front::media::Encryption;
 use front::txn::{BackupOptions, ScrubOptions};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -63,9 +64,11 @@ impl Opened {
         directory: &str,
         archive: Option<&str>,
         backup: Option<&str>,
+        encryption: Option<Encryption>,
         choices: StoreChoices,
     ) -> Result<Arc<Opened>> {
         let mut options = choices.to_options()?;
+        options.encryption = encryption;
         if backup.is_some() && archive.is_none() {
             return Err(Failure::new(
                 Status::Options,
@@ -231,6 +234,11 @@ impl Opened {
     /// Archives all that is durable now.
     pub(crate) fn extend_archive(&self) -> Result<u64> {
         Ok(self.store()?.extend_archive()?.get())
+    }
+
+    /// Gives the store and its archive another key.
+    pub(crate) fn rotate_key(&self, to: &Encryption) -> Result<()> {
+        Ok(self.store()?.rotate_key(to)?)
     }
 
     pub(crate) fn forget_archive(&self, backup: &str) -> Result<u64> {

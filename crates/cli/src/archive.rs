@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::arguments::Archive;
+use crate::disks::Disks;
 use crate::look;
 use crate::output::{self, Context, Failure, Outcome, grouped};
 
@@ -39,10 +40,10 @@ impl ShownMoment {
 }
 
 /// Prints what an archive has, after it has forgotten what it is to forget.
-pub(crate) fn archive(arguments: &Archive) -> Outcome {
+pub(crate) fn archive(arguments: &Archive, disks: &Disks) -> Outcome {
     look::is_directory(&arguments.directory)?;
-    let media: Arc<dyn Media> = Arc::new(RealDisk::new(&arguments.directory));
-    forget(arguments, &media)?;
+    let media = disks.open(&arguments.directory)?;
+    forget(arguments, disks, &media)?;
     let found = FoundArchive::look(&media).while_doing(arguments.directory.display())?;
     let moments = found.moments();
     let chosen: Vec<&Moment> = match moments {
@@ -61,10 +62,10 @@ pub(crate) fn archive(arguments: &Archive) -> Outcome {
 }
 
 /// Lets the archive forget what is before the backup or moment of the arguments, if they name one.
-fn forget(arguments: &Archive, archive: &Arc<dyn Media>) -> Outcome {
+fn forget(arguments: &Archive, disks: &Disks, archive: &Arc<dyn Media>) -> Outcome {
     let backup = arguments.forget_before.as_deref();
     backup.map(look::is_directory).transpose()?;
-    let backup = backup.map(|backup| -> Arc<dyn Media> { Arc::new(RealDisk::new(backup)) });
+    let backup = backup.map(|backup| disks.open(backup)).transpose()?;
     let before = match (&backup, arguments.forget_before_lsn, arguments.forget_before_time) {
         (Some(backup), ..) => ForgetBefore::Backup(backup),
         (_, Some(lsn), _) => ForgetBefore::Lsn(Lsn::new(lsn)),

@@ -5,12 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cedrat::media::{Media, RealDisk};
+use cedrat::media::Encryption;
 use cedrat::txn::{BackupChain, BackupOptions, BackupProgress, RestoreTarget};
 use cedrat::wal::Lsn;
 use serde::Serialize;
 
 use crate::arguments::{BackupCopy, Restore};
+use crate::disks::{self, Disks, read_key};
 use crate::look::{self, Looked};
 use crate::output::{self, Context, Outcome, grouped};
 
@@ -43,13 +44,17 @@ impl Copied {
 }
 
 /// Copies a store.
-pub(crate) fn backup(arguments: &BackupCopy) -> Outcome {
+pub(crate) fn backup(arguments: &BackupCopy, disks: &Disks) -> Outcome {
     // A directory without a store is refused before anything is written.
-    drop(Looked::at(&arguments.directory)?);
-    let store = look::open_to_change(&arguments.directory, arguments.archive.as_deref())?;
+    drop(Looked::at(&arguments.directory, disks)?);
+    let store = look::open_to_change(&arguments.directory, arguments.archive.as_deref(), disks)?;
     let since = match &arguments.since[..] {
         [] => None,
-        since => Some(cedrat::backup_chain(since).while_doing("reading the earlier backups")?),
+        [full, increments @ ..] => {
+            let increments: Vec<_> = increments.iter().map(|increment| disks::plain(increment)).collect();
+            let chain = store.backup_chain(&disks::plain(full), &increments);
+            Some(chain.while_doing("reading the earlier backups")?)
+        }
     };
     let options = BackupOptions { bytes_per_second_max: arguments.rate };
     let bar = output::progress_of_bytes("copying the store");
@@ -62,7 +67,7 @@ pub(crate) fn backup(arguments: &BackupCopy) -> Outcome {
         let to = BufWriter::with_capacity(1 << 20, io::stdout());
         store.backup_to_stream(since.as_ref(), to, options, &mut show)
     } else {
-        let to: Arc<dyn Media> = Arc::new(RealDisk::new(&arguments.to));
+        let to = disks::plain(&arguments.to);
         store.backup_observed(since.as_ref(), &to, options, &mut show)
     };
     bar.finish_and_clear();
@@ -81,15 +86,17 @@ fn is_stream(path: &Path) -> bool {
 }
 
 /// Restores the backup that comes from standard input.
-fn restore_from_stream(to: &Path, as_json: bool) -> Outcome {
-    let (began, to): (_, Arc<dyn Media>) = (Instant::now(), Arc::new(RealDisk::new(to)));
+fn restore_from_stream(directory: &Path, disks: &Disks, as_json: bool) -> Outcome {
+    let (began, to) = (Instant::now(), disks::plain(directory));
     let bytes = cedrat::txn::restore_stream(&mut BufReader::with_capacity(1 << 20, io::stdin()), &to)?;
-    let lsn = BackupChain::open(&to, &[]).map_or(Lsn::ZERO, |chain| chain.up_to());
+    // An incremental backup is none alone, and an encrypted one may be restored without its key.
+    let chain = disks.open(directory).ok().and_then(|backup| BackupChain::open(&backup, &[]).ok());
+    let lsn = chain.map_or(Lsn::ZERO, |chain| chain.up_to());
     Copied::new(lsn, bytes, began.elapsed()).print(as_json)
 }
 
 /// Restores a backup.
-pub(crate) fn restore(arguments: &Restore) -> Outcome {
+pub(crate) fn restore(arguments: &Restore, disks: &Disks) -> Outcome {
     let target = match (arguments.lsn, arguments.time) {
         (Some(lsn), _) => RestoreTarget::Lsn(Lsn::new(lsn)),
         (_, Some(time)) => RestoreTarget::Time(time.try_into()?),
@@ -103,7 +110,7 @@ pub(crate) fn restore(arguments: &Restore) -> Outcome {
         && is_stream(stream)
     {
         return match archive {
-            None => restore_from_stream(to, arguments.json),
+            None => restore_from_stream(to, disks, arguments.json),
             Some(_) => {
                 output::fail("a stream is restored to its end: restore it to a folder, then that with the archive")
             }
@@ -111,6 +118,9 @@ pub(crate) fn restore(arguments: &Restore) -> Outcome {
     }
     // A missing directory would be created.
     backups.iter().map(|backup| backup.as_path()).chain(archive).try_for_each(look::is_directory)?;
-    let report = cedrat::restore_chain(backups, archive, to, target).while_doing("restoring the backup")?;
+    let new_key = arguments.new_key_file.as_ref().map(read_key).transpose()?.map(Encryption::with_key);
+    let from = disks.encryption();
+    let report = cedrat::restore_encrypted(backups, archive, from, to, new_key.as_ref().or(from), target)
+        .while_doing("restoring the backup")?;
     Copied::new(report.up_to, report.bytes, report.total).print(arguments.json)
 }

@@ -18,6 +18,7 @@ use serde::Serialize;
 use tempfile::TempDir;
 
 use crate::arguments::{BackupVerify, Verify};
+use crate::disks::{self, Disks};
 use crate::heap;
 use crate::java::{CONSTANT, Classes};
 use crate::look::{self, Looked};
@@ -69,22 +70,21 @@ struct Structure {
 }
 
 /// Checks each byte of a backup, and walks it; with an archive, also the store that is restored to the archive's end.
-pub(crate) fn verify_backup(arguments: &BackupVerify) -> Outcome {
+pub(crate) fn verify_backup(arguments: &BackupVerify, disks: &Disks) -> Outcome {
     let archive = arguments.archive.as_deref();
     arguments.backups.iter().map(|backup| backup.as_path()).chain(archive).try_for_each(look::is_directory)?;
     let mut verdict = Verdict::default();
-    let problem = examine_backup(arguments, &mut verdict).err();
+    let problem = examine_backup(arguments, disks, &mut verdict).err();
     verdict.problems.extend(problem.map(|Failure(problem)| problem));
     verdict.ok = verdict.problems.is_empty();
     report(&verdict, arguments.json)
 }
 
-fn examine_backup(arguments: &BackupVerify, verdict: &mut Verdict) -> Outcome {
-    let disk = |directory: &Path| -> Arc<dyn Media> { Arc::new(RealDisk::new(directory)) };
-    let archive = arguments.archive.as_deref().map(disk);
+fn examine_backup(arguments: &BackupVerify, disks: &Disks, verdict: &mut Verdict) -> Outcome {
+    let archive = arguments.archive.as_deref().map(|archive| disks.open(archive)).transpose()?;
     let [full, increments @ ..] = &arguments.backups[..] else { return output::fail("name a backup") };
-    let increments: Vec<_> = increments.iter().map(|increment| disk(increment)).collect();
-    let chain = BackupChain::open(&disk(full), &increments).while_doing(full.display())?;
+    let increments = increments.iter().map(|increment| disks.open(increment)).collect::<Result<Vec<_>, _>>()?;
+    let chain = BackupChain::open(&disks.open(full)?, &increments).while_doing(full.display())?;
     let backup = chain.media();
     let checked = check_backup(backup, archive.as_ref()).while_doing(full.display())?;
     verdict.problems.extend(checked.problems.iter().map(ToString::to_string));
@@ -112,7 +112,7 @@ fn restored(backup: &Arc<dyn Media>, archive: Arc<dyn Media>) -> Result<(Recover
         backup: Arc::clone(backup),
         archive: Some(archive),
         moment: RestoreTarget::Newest,
-        scratch: Arc::new(RealDisk::buffered(scratch.path())),
+        scratch: disks::scratch(&**backup, scratch.path())?,
     };
     let options = Options { progress: Some(on(&bar)), ..looking() };
     let (store, lsn) = open_as_of(&view, options, crate::registry()).while_doing("restoring the backup")?;
@@ -121,12 +121,12 @@ fn restored(backup: &Arc<dyn Media>, archive: Arc<dyn Media>) -> Result<(Recover
 }
 
 /// Verifies a store.
-pub(crate) fn verify(arguments: &Verify) -> Outcome {
+pub(crate) fn verify(arguments: &Verify, disks: &Disks) -> Outcome {
     // A directory without a store is refused before anything is prepared for it.
-    drop(Looked::at(&arguments.directory)?);
+    drop(Looked::at(&arguments.directory, disks)?);
     let mut verdict = Verdict::default();
-    let examined =
-        recovered(&arguments.directory).and_then(|recovered| examine(&recovered, arguments.class_tag, &mut verdict));
+    let examined = recovered(&arguments.directory, disks)
+        .and_then(|recovered| examine(&recovered, arguments.class_tag, &mut verdict));
     verdict.problems.extend(examined.err().map(|Failure(problem)| problem));
     verdict.ok = verdict.problems.is_empty();
     report(&verdict, arguments.json)
@@ -139,8 +139,8 @@ pub(crate) struct Recovered {
 }
 
 /// Recovers the store in `directory` without changing it, and rolls back prepared transactions where that has written.
-pub(crate) fn recovered(directory: &Path) -> Result<Recovered, Failure> {
-    recovered_in_doubt(directory)?.without_prepared()
+pub(crate) fn recovered(directory: &Path, disks: &Disks) -> Result<Recovered, Failure> {
+    recovered_in_doubt(directory, disks)?.without_prepared()
 }
 
 impl Recovered {
@@ -154,20 +154,20 @@ impl Recovered {
 }
 
 /// Recovers the store in `directory` without changing it. Prepared transactions keep their locks.
-pub(crate) fn recovered_in_doubt(directory: &Path) -> Result<Recovered, Failure> {
-    recovered_over(&(Arc::new(RealDisk::new(directory)) as _), |_| Ok(()))
+pub(crate) fn recovered_in_doubt(directory: &Path, disks: &Disks) -> Result<Recovered, Failure> {
+    recovered_over(&disks.open(directory)?, |_| Ok(()))
 }
 
 /// Recovers the store in `directory` as if its heaps had been dropped, without changing it.
-pub(crate) fn recovered_without_heaps(directory: &Path) -> Result<Recovered, Failure> {
-    let shared: Arc<dyn Media> = Arc::new(RealDisk::new(directory));
+pub(crate) fn recovered_without_heaps(directory: &Path, disks: &Disks) -> Result<Recovered, Failure> {
+    let shared = disks.open(directory)?;
     let store = Log::look(&shared)?.control().store;
     recovered_over(&shared, |overlay| Ok(cedrat_heap::drop_unread(overlay, &store)?))?.without_prepared()
 }
 
 fn recovered_over(below: &Arc<dyn Media>, prepare: impl FnOnce(&Overlay) -> Outcome) -> Result<Recovered, Failure> {
     let scratch = tempfile::tempdir()?;
-    let overlay = Overlay::new(Arc::clone(below), Arc::new(RealDisk::buffered(scratch.path())));
+    let overlay = Overlay::new(Arc::clone(below), disks::scratch(&**below, scratch.path())?);
     prepare(&overlay)?;
     recovered_on(Arc::new(overlay), scratch)
 }

@@ -5,18 +5,19 @@ mod line;
 mod load;
 mod salvage;
 mod source;
+mod spool;
 mod unfinished;
 
 use std::io::{self, BufWriter, Write};
 
 use cedrat::heap::WORD_LEN;
-use cedrat::media::{Media, RealDisk};
 use cedrat::objects::{self, Objects};
 use cedrat::structures::{Catalogue, Kind, Named, RawArrayList, RawHashTable, RawList, RawPageList, Records};
 use cedrat::txn::{RecordId, Store, Txn};
 use cedrat_heap::HeapInfo;
 
 use crate::arguments::Dump;
+use crate::disks::Disks;
 use crate::look::Looked;
 use crate::output::{self, Context, Outcome, plain};
 use crate::verify::recovered;
@@ -38,13 +39,13 @@ struct Dumped<W> {
 }
 
 /// Prints a store.
-pub(crate) fn dump(arguments: &Dump) -> Outcome {
+pub(crate) fn dump(arguments: &Dump, disks: &Disks) -> Outcome {
     let (id, end) = {
-        let Looked { found, .. } = Looked::at(&arguments.directory)?;
+        let Looked { found, .. } = Looked::at(&arguments.directory, disks)?;
         (found.control().store, found.end_lsn().get())
     };
-    let recovered = recovered(&arguments.directory)?;
-    let heaps = cedrat_heap::look(&RealDisk::new(&arguments.directory) as &dyn Media, &id)?;
+    let recovered = recovered(&arguments.directory, disks)?;
+    let heaps = cedrat_heap::look(&*disks.open(&arguments.directory)?, &id)?;
     let to = Writer::new(BufWriter::new(io::stdout().lock()));
     let mut dumped = Dumped { to, lines: 0, structures: 0, heaps: 0, skipped: 0 };
     dumped.to.line(&Line::Dump { version: VERSION, store: Hex(id.to_vec()), lsn: end })?;
