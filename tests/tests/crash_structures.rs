@@ -5,6 +5,8 @@
 #[path = "crash_workout/mod.rs"]
 mod workout;
 
+use cedrat_media::{Encryption, Key};
+use cedrat_txn::Options;
 use workout::subjects::*;
 use workout::{Workout, passes};
 
@@ -36,6 +38,16 @@ fn linked_lists_of_pages_survive_random_crashes() {
 #[test]
 fn hash_tables_survive_random_crashes() {
     passes("hash-table", Workout::of(Hash));
+}
+
+/// E24: as over plain files.
+#[test]
+fn encrypted_hash_tables_survive_random_crashes() {
+    let options = || {
+        let encryption = Some(Encryption::with_key(Key::new([24; 32])));
+        Options { pool_bytes: 48 * 4096, partitions: 2, encryption, ..Options::simulated() }
+    };
+    passes("hash-table-encrypted", Workout { transactions: 30, options, ..Workout::of(Hash) });
 }
 
 /// E5.1, E13.4, E15.3: splits and logical undo of several threads at once.

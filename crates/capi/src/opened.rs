@@ -473,8 +473,14 @@ mod tests {
 
     fn open(folder: &tempfile::TempDir) -> Arc<Opened> {
         let path = folder.path().to_str().expect("text");
-        Opened::open(path, None, None, StoreChoices { no_huge_pages: 1, no_background: 1, ..StoreChoices::default() })
-            .expect("a store")
+        Opened::open(
+            path,
+            None,
+            None,
+            None,
+            StoreChoices { no_huge_pages: 1, no_background: 1, ..StoreChoices::default() },
+        )
+        .expect("a store")
     }
 
     fn root(opened: &Opened) -> Option<u64> {

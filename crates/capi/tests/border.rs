@@ -118,6 +118,12 @@ fn backups_are_restored_to_moments() {
     holds("archive");
 }
 
+/// E24.3, E24.4.
+#[test]
+fn encrypted_store_opens_with_key() {
+    holds("encrypted");
+}
+
 #[test]
 fn after_a_failed_flush_nothing_is_acknowledged() {
     holds("stopped");

@@ -27,14 +27,13 @@ impl From<KeyError> for Error {
     }
 }
 
-/// Refuses a directory that the keys of the options do not open. Nothing is written (R2).
-pub(crate) fn check(media: &Arc<dyn Media>, options: &Options) -> Result<()> {
-    let Some(encryption) = &options.encryption else { return Ok(()) };
+/// Returns the medium of a store to be read, with the keys of the options; `None` if an encrypted one is to be created. Nothing is
+/// written (R2).
+pub(crate) fn look(media: &Arc<dyn Media>, options: &Options) -> Result<Option<Arc<dyn Media>>> {
+    let Some(encryption) = &options.encryption else { return Ok(Some(Arc::clone(media))) };
     match encryption.open(media) {
-        // It is to be created.
-        Err(KeyError::Absent { .. }) if options.create => Ok(()),
-        Err(error) => Err(error.into()),
-        Ok(_) => Ok(()),
+        Err(KeyError::Absent { .. }) if options.create => Ok(None),
+        opened => Ok(Some(opened?)),
     }
 }
 

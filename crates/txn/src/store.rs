@@ -154,8 +154,9 @@ impl Store {
             // Checked before locking, which would leave its file behind (R2).
             return Err(LogError::Absent { file: CONTROL_FILE.into() }.into());
         }
-        increment::refuse(&*media, "a store")?;
-        encryption::check(&media, &options)?;
+        if let Some(found) = encryption::look(&media, &options)? {
+            increment::refuse(&*found, "a store")?;
+        }
         let lock = lock(&media)?;
         let (media, options, keys) = encryption::decrypted(media, options)?;
         let store = match Log::look(&media) {

@@ -14,7 +14,7 @@ fn options() -> Options {
 }
 
 fn heap_bank() -> HeapBank {
-    HeapBank { clerks: 2, transfers: 40, checkpoint_every: 4, places: 6, options, ..HeapBank::default() }
+    HeapBank { clerks: 2, transfers: 12, checkpoint_every: 4, places: 6, options, ..HeapBank::default() }
 }
 
 fn passes<S: check::Scenario>(check: check::Crashes<S>) {
@@ -24,20 +24,20 @@ fn passes<S: check::Scenario>(check: check::Crashes<S>) {
 /// W4, R5, E11.
 #[test]
 fn encrypted_bank_survives_every_crash() {
-    let bank = Bank { clerks: 2, checkpoint_every: 3, options, ..Bank::default() };
-    passes(check::crashes("bank-encrypted", bank).at_least(4_000).again(6, 60));
+    let bank = Bank { clerks: 2, transfers: 30, checkpoint_every: 9, options, ..Bank::default() };
+    passes(check::crashes("bank-encrypted", bank).at_least(1_000).again(4, 20).never_undone("bank.memo"));
 }
 
 /// E4, H3: words and pages.
 #[test]
 fn encrypted_heap_survives_every_crash() {
-    passes(check::crashes("heap-encrypted", heap_bank()).at_least(4_000).again(6, 60));
+    passes(check::crashes("heap-encrypted", heap_bank()).at_least(1_000).again(4, 20));
 }
 
 /// R6, A9: what a killed process leaves.
 #[test]
 fn encrypted_store_survives_kills() {
-    passes(check::crashes("heap-encrypted-kills", heap_bank()).at_most(1).kills(60));
+    passes(check::crashes("heap-encrypted-kills", heap_bank()).at_most(1).kills(20));
 }
 
 #[test]
@@ -47,6 +47,6 @@ fn encrypted_store_survives_errors() {
 
 #[test]
 fn damage_of_encrypted_store_is_found() {
-    let check = check::damages("heap-encrypted-damages", heap_bank()).cases(1_000);
+    let check = check::damages("heap-encrypted-damages", heap_bank()).cases(600);
     check.run().unwrap_or_else(|failure| panic!("{failure}")).print();
 }
