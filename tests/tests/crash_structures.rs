@@ -5,6 +5,7 @@
 #[path = "crash_workout/mod.rs"]
 mod workout;
 
+use cedrat_check as check;
 use cedrat_media::{Encryption, Key};
 use cedrat_txn::Options;
 use workout::subjects::*;
@@ -47,7 +48,9 @@ fn encrypted_hash_tables_survive_random_crashes() {
         let encryption = Some(Encryption::with_key(Key::new([24; 32])));
         Options { pool_bytes: 48 * 4096, partitions: 2, encryption, ..Options::simulated() }
     };
-    passes("hash-table-encrypted", Workout { transactions: 30, options, ..Workout::of(Hash) });
+    let workout = Workout { transactions: 30, options, ..Workout::of(Hash) };
+    let check = check::crashes("hash-table-encrypted", workout).seed(check::seed(1)).at_least(1_500).again(4, 20);
+    check.run().unwrap_or_else(|failure| panic!("{failure}")).print();
 }
 
 /// E5.1, E13.4, E15.3: splits and logical undo of several threads at once.
