@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cedrat::media::{Media, RealDisk};
+use cedrat::media::Media;
 use cedrat::txn::{ForgetBefore, forget_archive};
 use cedrat::wal::{FoundArchive, Lsn, Moment};
 use jiff::Timestamp;

@@ -2,7 +2,6 @@
 
 use std::io::{self, BufReader, BufWriter};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cedrat::media::Encryption;

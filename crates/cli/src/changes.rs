@@ -1,9 +1,7 @@
 //! `cedrat changes`: the transactions that have committed, as text or JSON.
 
 use std::io;
-use std::sync::Arc;
 
-use cedrat::media::{Media, RealDisk};
 use cedrat::structures::StructureNames;
 use cedrat::txn::{Change, ChangeStream, Error};
 use cedrat_pages::PageId;

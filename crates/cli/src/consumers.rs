@@ -1,8 +1,5 @@
 //! `cedrat consumers`: the consumers of the change stream, and how far each is behind.
 
-use std::sync::Arc;
-
-use cedrat::media::{Media, RealDisk};
 use cedrat_txn::{ConsumerStatus, consumers_of};
 use cedrat_wal::Log;
 use serde::Serialize;

@@ -51,7 +51,7 @@ pub(crate) fn locks(arguments: &Locks, disks: &Disks) -> Outcome {
     let is_any = !Looked::at(&arguments.directory, disks)?.in_doubt()?.is_empty();
     let mut about = About::default();
     if is_any {
-        let names = names(arguments)?;
+        let names = names(arguments, disks)?;
         let recovered = recovered_in_doubt(&arguments.directory, disks)?;
         let store = &recovered.store;
         let states = store.locks().locks();
@@ -71,7 +71,7 @@ pub(crate) fn locks(arguments: &Locks, disks: &Disks) -> Outcome {
 }
 
 /// Returns the names of structures by their roots. Prepared transactions are rolled back for that: the catalogue may be locked.
-fn names(arguments: &Locks) -> Result<BTreeMap<u64, String>, Failure> {
+fn names(arguments: &Locks, disks: &Disks) -> Result<BTreeMap<u64, String>, Failure> {
     let recovered = recovered(&arguments.directory, disks)?;
     let catalogue = Catalogue::open(&recovered.store)?;
     let mut txn = recovered.store.begin();

@@ -1,6 +1,5 @@
 //! `cedrat page`: one page, whole or damaged, as text.
 
-use cedrat::media::RealDisk;
 use cedrat::pages::{LayoutKind, PAGE_LEN, PageId, PageRef};
 use cedrat_pages::layout::{Layout, Versioned};
 use cedrat_pages::{Damaged, PAGE_FILE, PageAtHome, PageBuf};

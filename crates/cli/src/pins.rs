@@ -1,9 +1,7 @@
 //! `cedrat pins`: what keeps the log of a store from being released.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use cedrat::media::{Media, RealDisk};
 use cedrat::txn::{Pin, PinHolder};
 use cedrat_wal::{FoundArchive, Log, Lsn};
 use serde::Serialize;

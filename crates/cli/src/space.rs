@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use cedrat::media::RealDisk;
 use cedrat::pages::PageId;
 use cedrat::txn::Store;
 use cedrat_heap::HeapInfo;
-use cedrat_media::{BLOCK_LEN, Media};
+use cedrat_media::BLOCK_LEN;
 use cedrat_pages::{DOUBLE_WRITE_FILE, PAGE_FILE, PAGE_LEN, WRITTEN_FILE, pages_in_double_write};
 use cedrat_txn::CONSUMERS_FILE;
 use cedrat_wal::{CONTROL_FILE, LOCK_FILE, SegmentUse};

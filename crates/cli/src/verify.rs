@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cedrat::graph::{self, Graph};
-use cedrat::media::{Media, RealDisk};
+use cedrat::media::Media;
 use cedrat::objects::{self, Objects};
 use cedrat::structures::{Catalogue, Checked, Kind, Named, check_named};
 use cedrat::txn::{BackupChain, Options, Progress, RestoreTarget, Store, Txn, View, open_as_of};

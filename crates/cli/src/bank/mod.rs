@@ -18,6 +18,7 @@ use std::sync::Arc;
 use cedrat::media::RealDisk;
 use cedrat::txn::{Options, Result, Store};
 
+use crate::disks::Disks;
 use crate::output::{Outcome, fail};
 
 /// Balance of each account when it is opened.

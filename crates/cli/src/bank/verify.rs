@@ -2,9 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::sync::Arc;
 
-use cedrat::media::{Media, RealDisk};
 use cedrat::txn::Store;
 use cedrat_wal::{Log, LogError};
 use serde::Serialize;

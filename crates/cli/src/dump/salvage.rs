@@ -1,12 +1,10 @@
 //! `cedrat salvage`: all that can be read from damaged files, in a new store.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{BufReader, BufWriter, Seek};
-use std::path::Path;
+use std::io::{BufReader, BufWriter};
 
 use cedrat::heap::WORD_LEN;
-use cedrat::media::{Media, OpenMode, RealDisk};
+use cedrat::media::{Media, OpenMode};
 use cedrat::pages::PageId;
 use cedrat::structures::{Kind, Named};
 use cedrat_heap::HeapInfo;
@@ -19,6 +17,7 @@ use serde::Serialize;
 use super::line::{Hex, Line, Reader, VERSION, Word, Writer};
 use super::load::{self, Report as Loaded};
 use super::source::Source;
+use super::spool::Spool;
 use super::unfinished::Unfinished;
 use super::{Dumped, dumped_kind, place, words_in};
 use crate::arguments::Salvage;

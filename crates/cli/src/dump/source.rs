@@ -100,18 +100,18 @@ impl Source {
 
     fn at_home(&self, page: PageId) -> Option<PageBuf> {
         let mut bytes = AlignedBuf::zeroed(PAGE_LEN);
-        read_exact_at(&self.media, self.home?, page.file_offset(), &mut bytes).ok()?;
+        read_exact_at(&*self.media, self.home?, page.file_offset(), &mut bytes).ok()?;
         let image: &[u8; PAGE_LEN] = (&bytes[..]).try_into().expect("the length of a page");
         let is_zero = image.iter().all(|&byte| byte == 0);
         if !is_zero && verify(image, page).is_ok() {
             return Some(PageBuf::from_bytes(page, image));
         }
-        let found = PageAtHome::look(&self.media, page).ok()?;
+        let found = PageAtHome::look(&*self.media, page).ok()?;
         if found.damage.is_none() {
             return Some(found.bytes);
         }
         let copy = self.media.open(cedrat_pages::DOUBLE_WRITE_FILE, OpenMode::Read).ok()?;
-        read_exact_at(&self.media, copy, found.copy_at?, &mut bytes).ok()?;
+        read_exact_at(&*self.media, copy, found.copy_at?, &mut bytes).ok()?;
         Some(PageBuf::from_bytes(page, (&bytes[..]).try_into().expect("the length of a page")))
     }
 

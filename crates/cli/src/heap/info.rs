@@ -1,6 +1,5 @@
 //! `cedrat heap info`: which heaps a store has.
 
-use cedrat::media::RealDisk;
 use cedrat_heap::{HeapInfo, look};
 use serde::Serialize;
 

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use cedrat::media::RealDisk;
 use cedrat::txn::Store;
 use cedrat_heap::look_at_chunks;
 use serde::Serialize;
