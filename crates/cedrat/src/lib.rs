@@ -176,14 +176,17 @@ pub fn backup_chain(backups: &[impl AsRef<Path>]) -> Result<txn::BackupChain, Er
     txn::BackupChain::open(&full, &increments)
 }
 
+/// A directory.
+type Disk = Arc<dyn media::Media>;
+
 /// Returns the directories of a full backup and of its increments.
-fn disks(backups: &[impl AsRef<Path>]) -> Result<(Arc<dyn media::Media>, Vec<Arc<dyn media::Media>>), Error> {
+fn disks(backups: &[impl AsRef<Path>]) -> Result<(Disk, Vec<Disk>), Error> {
     let mut disks = backups.iter().map(|backup| disk(backup.as_ref()));
     let full = disks.next().ok_or(Error::Misuse("a chain of backups begins with a full one: name it"))?;
     Ok((full, disks.collect()))
 }
 
-fn disk(directory: &Path) -> Arc<dyn media::Media> {
+fn disk(directory: &Path) -> Disk {
     Arc::new(media::RealDisk::new(directory))
 }
 
@@ -215,7 +218,7 @@ pub fn restore_encrypted(
     into: Option<&media::Encryption>,
     target: txn::RestoreTarget,
 ) -> Result<txn::RestoreReport, Error> {
-    let open = |disk: &Arc<dyn media::Media>| match from {
+    let open = |disk: &Disk| match from {
         Some(keys) => keys.open(disk),
         None => Ok(Arc::clone(disk)),
     };

@@ -166,7 +166,7 @@ pub(super) enum Found {
     /// Its creation never finished: it is empty.
     Unfinished,
     /// A valid header.
-    Header(Header),
+    Header(Box<Header>),
 }
 
 /// Reads the key file of a directory.
@@ -203,7 +203,7 @@ fn read(media: &dyn Media, file: FileId) -> Result<Found, KeyError> {
         }
     }
     match (newest, fault) {
-        (Some(header), _) => Ok(Found::Header(header)),
+        (Some(header), _) => Ok(Found::Header(Box::new(header))),
         (None, Some((offset, what))) => Err(KeyError::Damaged { file: path, offset, what: what.into() }),
         (None, None) => Ok(Found::Unfinished),
     }
