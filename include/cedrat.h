@@ -158,7 +158,10 @@ typedef struct cedrat_options {
   const char *backup;              /* directory of a backup of the store, which the archive continues: damaged pages are rebuilt from
                                     * both; null: pages are rebuilt if the archive has all of their records. Without archive, it is
                                     * CEDRAT_OPTIONS */
-  uint64_t reserved[4];            /* zero */
+  const unsigned char *key;        /* 32 random bytes: the files of the store, of its archive and of its backups are encrypted with
+                                    * this key, which is copied; null: they are not (docs/use/encryption.md) */
+  const unsigned char *older_key;  /* 32 bytes: another key that the store, its archive or its backup may still have; null: none */
+  uint64_t reserved[2];            /* zero */
 } cedrat_options;
 
 /* Options of a heap, used when it is created. Begin with `cedrat_heap_options options = {0};`. */
@@ -291,7 +294,9 @@ typedef struct cedrat_restore_options {
   uint64_t time_ms;     /* not 0: the last moment of the archive up to this time, in milliseconds since 1970 (UTC); without lsn */
   const char *const *increments; /* directories of the incremental backups that continue the full one, in their order; null: none */
   size_t increment_count;        /* the number of these directories */
-  uint64_t reserved[4];          /* zero */
+  const unsigned char *key;     /* 32 bytes: the key of an encrypted backup and of its archive; null: they are not encrypted */
+  const unsigned char *new_key; /* 32 bytes: the key of the restored store; null: it has that of the backup */
+  uint64_t reserved[2]; /* zero */
 } cedrat_restore_options;
 
 /* The bytes of a token: a position in the change stream of one store. */
@@ -387,7 +392,8 @@ const char *cedrat_status_name(cedrat_status status);
  * ignores it.
  *
  * Errors: CEDRAT_IN_USE, CEDRAT_UNKNOWN, CEDRAT_DAMAGED, CEDRAT_OPTIONS, CEDRAT_LIMIT (page_space_bytes is less than the page
- * file has), CEDRAT_IO (also if a heap's fixed address is in use, or the address space is exhausted: the message names the
+ * file has), CEDRAT_MISUSE (the store, its archive or its backup is encrypted with another key, with one and key is null, or with none: the
+ * message names the file), CEDRAT_IO (also if a heap's fixed address is in use, or the address space is exhausted: the message names the
  * size and the option). A failed opening does not change the store. */
 cedrat_status cedrat_open(const char *directory, const cedrat_options *options, cedrat_store **store, char *message,
                           size_t message_len);
@@ -432,6 +438,12 @@ cedrat_status cedrat_backup(cedrat_store *store, const char *directory, const ce
  * has returned. After an error the stream is incomplete, and cedrat_restore_stream refuses it. */
 cedrat_status cedrat_backup_to_stream(cedrat_store *store, cedrat_stream_write write, void *context,
                                       const cedrat_backup_options *options, cedrat_backup_report *report);
+/* Gives the store and its archive another key of 32 bytes, durably, while transactions run. The key of the data stays. Later backups have
+ * the new key, earlier ones keep the old one. A crash leaves store and archive each with one of both: open the store with the new key, and
+ * the old one as older_key, then call this again.
+ *
+ * Errors: CEDRAT_MISUSE: the store was opened without a key, or key is null. CEDRAT_IO, CEDRAT_DAMAGED, CEDRAT_STOPPED. */
+cedrat_status cedrat_rotate_key(cedrat_store *store, const unsigned char *key);
 
 /* Archives all that is durable now, which the store does each second, and when it is closed. If lsn is not null, *lsn becomes the LSN up
  * to which the archive has all records.
@@ -461,7 +473,7 @@ cedrat_status cedrat_archive_forget(cedrat_store *store, const char *backup, uin
  * report may be null.
  *
  * Errors: CEDRAT_MISUSE: the moment is older than the backup, or later than the archive (without one, later than the backup); the archive
- * is of another store or history; an increment does not continue the backup before it; or a heap was replaced next to the moment.
+ * is of another store or history; an increment does not continue the backup before it; a heap was replaced next to the moment; or backup or archive have another key.
  * CEDRAT_OPTIONS: lsn and time_ms are both set. CEDRAT_EXISTS: the directory has files. CEDRAT_IN_USE: the backup is an open store. CEDRAT_UNKNOWN: backup or archive is missing. CEDRAT_DAMAGED,
  * CEDRAT_IO: the message names the file. After CEDRAT_EXISTS the directory is unchanged, after any other error it is no store: delete
  * it. */

@@ -14,6 +14,7 @@ mod backup;
 mod ceiling;
 mod commit;
 mod disk;
+mod encryption;
 mod heap;
 mod job;
 mod keys;
@@ -37,7 +38,7 @@ struct Figure {
     measure: fn(&Settings, &mut Scratch) -> Result<Report>,
 }
 
-const FIGURES: [Figure; 15] = [
+const FIGURES: [Figure; 16] = [
     Figure {
         name: "commit",
         about: "durable transactions per second, one insert each, by threads (Lemon, Figure 4)",
@@ -67,6 +68,11 @@ const FIGURES: [Figure; 15] = [
         name: "read-only",
         about: "transactions that only read and commit durably, alone and beside a thread that writes elsewhere",
         measure: reads::figure,
+    },
+    Figure {
+        name: "encryption",
+        about: "loads and durable commits of an encrypted store, beside those of a plain one",
+        measure: encryption::figure,
     },
     Figure {
         name: "archive",

@@ -5,6 +5,9 @@
 #[path = "crash_workout/mod.rs"]
 mod workout;
 
+use cedrat::check;
+use cedrat_media::{Encryption, Key};
+use cedrat_txn::Options;
 use workout::subjects::*;
 use workout::{Workout, passes};
 
@@ -36,6 +39,18 @@ fn linked_lists_of_pages_survive_random_crashes() {
 #[test]
 fn hash_tables_survive_random_crashes() {
     passes("hash-table", Workout::of(Hash));
+}
+
+/// E24: as over plain files.
+#[test]
+fn encrypted_hash_tables_survive_random_crashes() {
+    let options = || {
+        let encryption = Some(Encryption::with_key(Key::new([24; 32])));
+        Options { pool_bytes: 48 * 4096, partitions: 2, encryption, ..Options::simulated() }
+    };
+    let workout = Workout { transactions: 30, options, ..Workout::of(Hash) };
+    let check = check::crashes("hash-table-encrypted", workout).seed(check::seed(1)).at_least(1_500).again(4, 20);
+    check.run().unwrap_or_else(|failure| panic!("{failure}")).print();
 }
 
 /// E5.1, E13.4, E15.3: splits and logical undo of several threads at once.

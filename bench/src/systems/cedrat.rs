@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
+use cedrat::media::{Encryption, Key};
 use cedrat::structures::RawHashTable;
 use cedrat::txn::NoLocks;
 use cedrat::wal::{ByteLen, PartitionId};
@@ -22,6 +23,8 @@ pub(super) enum Guard {
     Latches,
     /// The default lock manager.
     LockManager,
+    /// Latches alone, and encrypted files.
+    Encryption,
 }
 
 /// A store with one hash table.
@@ -46,6 +49,9 @@ impl Cedrat {
         let mut options = options(sizing.pool_bytes, true);
         if guard == Guard::LockManager {
             options.locks = Options::default().locks;
+        }
+        if guard == Guard::Encryption {
+            options.encryption = Some(Encryption::with_key(Key::random()?));
         }
         Cedrat::create_with(dir, options)
     }

@@ -24,6 +24,8 @@ pub(crate) enum Which {
     Cedrat,
     /// Cedrat with its default lock manager.
     CedratLocked,
+    /// Cedrat with latches alone and encrypted files.
+    CedratEncrypted,
     /// Berkeley DB's hash, without the lock manager; a mutex serialises concurrent puts, because without the lock manager
     /// its pages have no other guard.
     BdbHash,
@@ -42,7 +44,7 @@ impl Which {
     /// Name in reports. Configurations of one system share it.
     pub(crate) fn system(self) -> &'static str {
         match self {
-            Which::Cedrat | Which::CedratLocked => "cedrat",
+            Which::Cedrat | Which::CedratLocked | Which::CedratEncrypted => "cedrat",
             Which::BdbHash | Which::BdbHashLocked => "bdb-hash",
             Which::BdbBtree | Which::BdbBtreeLocked => "bdb-btree",
             Which::Lmdb => "lmdb",
@@ -57,6 +59,7 @@ impl Which {
         match self {
             Which::Cedrat => "no lock manager, latches alone",
             Which::CedratLocked => "lock manager",
+            Which::CedratEncrypted => "no lock manager, latches alone, encrypted",
             Which::BdbHash | Which::BdbBtree => "no lock manager, a mutex around each put",
             Which::BdbHashLocked | Which::BdbBtreeLocked => "lock manager",
             Which::Lmdb | Which::Memory => "",
@@ -78,6 +81,7 @@ pub(crate) fn create(which: Which, dir: &Path, sizing: Sizing) -> Result<Box<dyn
     use berkeley::{Berkeley, Guard, Shape};
     Ok(match which {
         Which::Cedrat => Box::new(cedrat::Cedrat::create(dir, sizing, cedrat::Guard::Latches)?),
+        Which::CedratEncrypted => Box::new(cedrat::Cedrat::create(dir, sizing, cedrat::Guard::Encryption)?),
         Which::CedratLocked => Box::new(cedrat::Cedrat::create(dir, sizing, cedrat::Guard::LockManager)?),
         Which::BdbHash => Box::new(Berkeley::create(dir, sizing, Shape::Hash, Guard::Mutex)?),
         Which::BdbBtree => Box::new(Berkeley::create(dir, sizing, Shape::Btree, Guard::Mutex)?),

@@ -23,7 +23,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::opened::{HeapHandle, Opened, offset_in};
-use crate::options::{HeapChoices, ScrubReport, Statistics, StoreChoices, Usage, given};
+use crate::options::{HeapChoices, KeyBytes, ScrubReport, Statistics, StoreChoices, Usage, given, keys};
 use crate::status::{Failure, NAMES, Result, Status};
 
 /// Returns a string from C.
@@ -351,7 +351,9 @@ pub(crate) unsafe extern "C" fn cedrat_open(
         let archive = options.archive.map(|archive| unsafe { text(archive.as_ptr(), "archive") }).transpose()?;
         // SAFETY: 1.
         let backup = options.backup.map(|backup| unsafe { text(backup.as_ptr(), "backup") }).transpose()?;
-        Opened::open(directory, archive, backup, options)
+        // SAFETY: 1.
+        let encryption = unsafe { keys(options.key, options.older_key) };
+        Opened::open(directory, archive, backup, encryption, options)
     };
     // SAFETY: 1 and 4.
     unsafe { open_as(store, (message, message_len), "store", open) }
@@ -375,6 +377,21 @@ pub(crate) unsafe extern "C" fn cedrat_close(store: *const Opened) -> Status {
 pub(crate) unsafe extern "C" fn cedrat_checkpoint(store: *const Opened) -> Status {
     // SAFETY: 2.
     unsafe { with_opened(store, |store| store.checkpoint()) }
+}
+
+/// `cedrat_rotate_key`.
+///
+/// # Safety
+/// 1 and 2.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_rotate_key(store: *const Opened, key: *const KeyBytes) -> Status {
+    let rotate = |store: &Arc<Opened>| {
+        // SAFETY: 1.
+        let to = unsafe { keys(NonNull::new(key.cast_mut()), None) };
+        store.rotate_key(&to.ok_or_else(|| Failure::new(Status::Misuse, "key is null: point to 32 bytes"))?)
+    };
+    // SAFETY: 2.
+    unsafe { with_opened(store, rotate) }
 }
 
 /// `cedrat_archive_extend`.

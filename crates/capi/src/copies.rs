@@ -9,7 +9,7 @@ use front::media::{Media, RealDisk};
 
 use crate::border::{open_as, room, says, text, texts, with_opened};
 use crate::opened::{Destination, Opened};
-use crate::options::{BackupChoices, BackupReport, RestoreChoices, StoreChoices, given};
+use crate::options::{BackupChoices, BackupReport, RestoreChoices, StoreChoices, given, keys};
 use crate::status::{Failure, Result, Status};
 
 /// The number of bytes that a function of the program gets or returns at most.
@@ -171,7 +171,10 @@ pub(crate) unsafe extern "C" fn cedrat_restore(
         let (options, to) = unsafe { (given(options), text(directory, "directory")?) };
         // SAFETY: 1 and 4.
         let (backups, archive) = unsafe { (chain(backup, &options)?, archive_at(archive)?) };
-        let restored = front::restore_chain(&backups, archive, to, options.to_target()?)?;
+        let target = options.to_target()?;
+        // SAFETY: 1.
+        let (from, into) = unsafe { (keys(options.key, None), keys(options.new_key.or(options.key), None)) };
+        let restored = front::restore_encrypted(&backups, archive, from.as_ref(), to, into.as_ref(), target)?;
         if !report.is_null() {
             let reported = BackupReport::new(restored.up_to, restored.bytes, restored.total);
             // SAFETY: 1.
@@ -233,7 +236,9 @@ pub(crate) unsafe extern "C" fn cedrat_open_as_of(
         let (moment, options, scratch) = unsafe { (given(moment), given(options), text(scratch, "scratch")?) };
         // SAFETY: 1 and 4.
         let (backups, archive) = unsafe { (chain(backup, &moment)?, archive_at(archive)?) };
-        let (opened, as_of) = Opened::view(&backups, archive, moment.to_target()?, scratch, options)?;
+        // SAFETY: 1.
+        let encryption = unsafe { keys(moment.key.or(options.key), options.older_key) };
+        let (opened, as_of) = Opened::view(&backups, archive, moment.to_target()?, scratch, encryption, options)?;
         if !lsn.is_null() {
             // SAFETY: 1.
             unsafe { room(lsn, "lsn")? }.write(as_of.get());

@@ -2,7 +2,7 @@
 
 use front::Store;
 use front::heap::{Commit, Error, Heap, Held, Memory};
-use front::media::{Media, RealDisk};
+use front::media::{Encryption, Media, RealDisk};
 use front::txn::{BackupOptions, RestoreTarget, ScrubOptions, View, open_as_of};
 use front::wal::Lsn;
 use std::io::Write;
@@ -88,9 +88,11 @@ impl Opened {
         directory: &str,
         archive: Option<&str>,
         backup: Option<&str>,
+        encryption: Option<Encryption>,
         choices: StoreChoices,
     ) -> Result<Arc<Opened>> {
         let mut options = choices.to_options()?;
+        options.encryption = encryption;
         if backup.is_some() && archive.is_none() {
             return Err(Failure::new(
                 Status::Options,
@@ -118,15 +120,17 @@ impl Opened {
         archive: Option<&Path>,
         moment: RestoreTarget,
         scratch: &str,
+        encryption: Option<Encryption>,
         choices: StoreChoices,
     ) -> Result<(Arc<Opened>, Lsn)> {
-        let options = choices.to_options()?;
+        let mut options = choices.to_options()?;
+        options.encryption = encryption;
         if choices.volatile_memory != 0 || choices.archive.is_some() || choices.backup.is_some() {
             let text =
                 "a view has its backup and its archive as arguments; leave volatile_memory, archive and backup zero";
             return Err(Failure::new(Status::Options, text));
         }
-        let chain = front::backup_chain(backups)?;
+        let chain = front::encrypted_chain(backups, options.encryption.as_ref())?;
         let archive = archive.map(|archive| -> Arc<dyn Media> { Arc::new(RealDisk::new(archive)) });
         let scratch: Arc<dyn Media> = Arc::new(RealDisk::buffered(scratch));
         let view = View { backup: Arc::clone(chain.media()), archive, moment, scratch };
@@ -286,6 +290,11 @@ impl Opened {
     /// Archives all that is durable now.
     pub(crate) fn extend_archive(&self) -> Result<u64> {
         Ok(self.store()?.extend_archive()?.get())
+    }
+
+    /// Gives the store and its archive another key.
+    pub(crate) fn rotate_key(&self, to: &Encryption) -> Result<()> {
+        Ok(self.store()?.rotate_key(to)?)
     }
 
     pub(crate) fn forget_archive(&self, backup: &str) -> Result<u64> {
@@ -520,8 +529,14 @@ mod tests {
 
     fn open(folder: &tempfile::TempDir) -> Arc<Opened> {
         let path = folder.path().to_str().expect("text");
-        Opened::open(path, None, None, StoreChoices { no_huge_pages: 1, no_background: 1, ..StoreChoices::default() })
-            .expect("a store")
+        Opened::open(
+            path,
+            None,
+            None,
+            None,
+            StoreChoices { no_huge_pages: 1, no_background: 1, ..StoreChoices::default() },
+        )
+        .expect("a store")
     }
 
     fn root(opened: &Opened) -> Option<u64> {

@@ -7,10 +7,14 @@ use std::ptr::NonNull;
 use std::time::{Duration, UNIX_EPOCH};
 
 use front::heap::{HeapOptions, Locking};
+use front::media::{Encryption, KEY_LEN, Key};
 use front::txn::RestoreTarget;
 use front::wal::Lsn;
 
 use crate::status::{Failure, Result, Status};
+
+/// The bytes of a key.
+pub(crate) type KeyBytes = [u8; KEY_LEN];
 
 /// `cedrat_options`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,7 +36,9 @@ pub(crate) struct StoreChoices {
     pub(crate) stripes: u64,
     pub(crate) archive: Option<NonNull<c_char>>,
     pub(crate) backup: Option<NonNull<c_char>>,
-    pub(crate) reserved: [u64; 4],
+    pub(crate) key: Option<NonNull<KeyBytes>>,
+    pub(crate) older_key: Option<NonNull<KeyBytes>>,
+    pub(crate) reserved: [u64; 2],
 }
 
 /// `cedrat_heap_options`.
@@ -95,7 +101,9 @@ pub(crate) struct RestoreChoices {
     pub(crate) time_ms: u64,
     pub(crate) increments: Option<NonNull<*const c_char>>,
     pub(crate) increment_count: usize,
-    pub(crate) reserved: [u64; 4],
+    pub(crate) key: Option<NonNull<KeyBytes>>,
+    pub(crate) new_key: Option<NonNull<KeyBytes>>,
+    pub(crate) reserved: [u64; 2],
 }
 
 /// `cedrat_statistics`.
@@ -183,6 +191,16 @@ pub(crate) struct CollectedSoFar {
 pub(crate) unsafe fn given<T: Copy + Default>(choices: *const T) -> T {
     // SAFETY: 1 (of `border`); null gives the default.
     unsafe { choices.as_ref() }.copied().unwrap_or_default()
+}
+
+/// Returns the keys that C points to; `None` without `key`.
+///
+/// # Safety
+/// Both point to 32 bytes that no other thread changes meanwhile, or are null.
+pub(crate) unsafe fn keys(key: Option<NonNull<KeyBytes>>, older: Option<NonNull<KeyBytes>>) -> Option<Encryption> {
+    // SAFETY: 1 (of `border`).
+    let read = |bytes: NonNull<KeyBytes>| Key::new(unsafe { bytes.read() });
+    key.map(|key| Encryption::with_keys(read(key), older.into_iter().map(read).collect()))
 }
 
 fn unless_zero<T: Copy + Default + PartialEq>(field: &mut T, given: T) {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ffi::CStr;
 
 use front::heap;
+use front::media::KeyError;
 use front::pages::PoolError;
 use front::txn::{BranchError, OpenError};
 use front::wal::LogError;
@@ -180,6 +181,7 @@ fn of_log(error: &LogError) -> Status {
         LogError::Limit { .. } => Status::Limit,
         LogError::InUse { .. } => Status::InUse,
         LogError::AlreadyThere { .. } => Status::Exists,
+        LogError::Key(error) => of_key(error),
         LogError::Foreign { .. }
         | LogError::Truncated { .. }
         | LogError::ArchiveGap { .. }
@@ -187,6 +189,16 @@ fn of_log(error: &LogError) -> Status {
         | LogError::NotArchived { .. }
         | LogError::Unreachable { .. } => Status::Misuse,
         _ => Status::Io,
+    }
+}
+
+fn of_key(error: &KeyError) -> Status {
+    match error {
+        KeyError::Damaged { .. } => Status::Damaged,
+        KeyError::Absent { .. } => Status::Unknown,
+        KeyError::InUse { .. } => Status::InUse,
+        KeyError::Io { .. } | KeyError::Source { .. } | KeyError::Version { .. } => Status::Io,
+        _ => Status::Misuse,
     }
 }
 

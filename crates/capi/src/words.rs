@@ -392,7 +392,8 @@ mod tests {
     fn panic_in_transaction_aborts_and_stops_store() {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().to_str().expect("text");
-        let open = || Opened::open(path, None, None, StoreChoices { no_huge_pages: 1, ..StoreChoices::default() });
+        let open =
+            || Opened::open(path, None, None, None, StoreChoices { no_huge_pages: 1, ..StoreChoices::default() });
         let opened = open().expect("a new store");
         let choices = HeapChoices { size: 1 << 20, raw: 1, ..HeapChoices::default() };
         let heap = opened.create_heap("heap", choices).expect("a heap");

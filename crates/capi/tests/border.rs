@@ -130,6 +130,12 @@ fn changes_are_delivered_to_c_programs() {
     holds("changes");
 }
 
+/// E24.3, E24.4.
+#[test]
+fn encrypted_store_opens_with_key() {
+    holds("encrypted");
+}
+
 #[test]
 fn after_a_failed_flush_nothing_is_acknowledged() {
     holds("stopped");

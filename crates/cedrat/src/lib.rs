@@ -11,8 +11,8 @@ pub use cedrat_check as check;
 pub mod media {
     #[doc(inline)]
     pub use cedrat_media::{
-        Call, Cursor, Damage, Durability, Fault, FileId, Image, Journal, Kill, LockGuard, Loss, Mark, Media, OpenMode,
-        RealDisk, SimDisk,
+        Call, Cursor, Damage, Durability, Encryption, Fault, FileId, Image, Journal, KEY_LEN, Key, KeyError, KeySource,
+        Kill, LockGuard, Loss, Mark, Media, OpenMode, RealDisk, SimDisk,
     };
 }
 
@@ -51,7 +51,7 @@ pub mod txn {
         RestorePage, RestoreReport, RestoreTarget, Result, Savepoint, ScrubOptions, ScrubProgress, ScrubReport,
         SetRange, SlottedDelete, SlottedInsert, SlottedUpdate, SmallBytes, Store, StreamToken, SystemClock, Txn,
         TxnOptions, Undo, Undone, VersionedDelete, VersionedInsert, VersionedUpdate, VersionedWithdraw, View, Vote,
-        forget_archive, open_as_of, restore_stream,
+        archive_remaining_log, check_backup, forget_archive, open_as_of, restore, restore_stream,
     };
     #[doc(inline)]
     pub use cedrat_txn::{
@@ -158,10 +158,41 @@ pub fn backup(
 /// # Errors
 /// Those of [`BackupChain::open`](txn::BackupChain::open).
 pub fn backup_chain(backups: &[impl AsRef<Path>]) -> Result<txn::BackupChain, Error> {
-    let mut disks =
-        backups.iter().map(|path| -> Arc<dyn media::Media> { Arc::new(media::RealDisk::new(path.as_ref())) });
+    encrypted_chain(backups, None)
+}
+
+/// Opens a full backup and its increments as [`backup_chain`] does, with their keys if they are encrypted.
+///
+/// # Errors
+/// Those of [`backup_chain`]; [`Error::Log`] with a [`KeyError`](media::KeyError).
+pub fn encrypted_chain(
+    backups: &[impl AsRef<Path>],
+    keys: Option<&media::Encryption>,
+) -> Result<txn::BackupChain, Error> {
+    let (full, increments) = disks(backups)?;
+    let increments = increments.iter().map(|disk| decrypted(disk, keys)).collect::<Result<Vec<_>, _>>()?;
+    txn::BackupChain::open(&decrypted(&full, keys)?, &increments)
+}
+
+fn decrypted(disk: &Disk, keys: Option<&media::Encryption>) -> Result<Disk, Error> {
+    match keys {
+        Some(keys) => Ok(keys.open(disk)?),
+        None => Ok(Arc::clone(disk)),
+    }
+}
+
+/// A directory.
+type Disk = Arc<dyn media::Media>;
+
+/// Returns the directories of a full backup and of its increments.
+fn disks(backups: &[impl AsRef<Path>]) -> Result<(Disk, Vec<Disk>), Error> {
+    let mut disks = backups.iter().map(|backup| disk(backup.as_ref()));
     let full = disks.next().ok_or(Error::Misuse("a chain of backups begins with a full one: name it"))?;
-    txn::BackupChain::open(&full, &disks.collect::<Vec<_>>())
+    Ok((full, disks.collect()))
+}
+
+fn disk(directory: &Path) -> Disk {
+    Arc::new(media::RealDisk::new(directory))
 }
 
 /// Restores a full backup and its increments, in their order, as [`restore`] does a full backup.
@@ -174,9 +205,29 @@ pub fn restore_chain(
     to: impl AsRef<Path>,
     target: txn::RestoreTarget,
 ) -> Result<txn::RestoreReport, Error> {
-    let disk = |directory: &Path| -> Arc<dyn media::Media> { Arc::new(media::RealDisk::new(directory)) };
     let chain = backup_chain(backups)?;
     cedrat_txn::restore(chain.media(), archive.map(disk).as_ref(), &disk(to.as_ref()), target)
+}
+
+/// Restores backups, a full one and its increments in their order, as [`restore_chain`] does, if the keys of backups and archive,
+/// or of the restored store, are not none: `from` opens the former, and the latter is encrypted with the newest key of `into`. It has a
+/// new data key.
+///
+/// # Errors
+/// Those of [`restore_chain`]; [`Error::Log`] with a [`KeyError`](media::KeyError): backups and archive have other keys than `from`.
+pub fn restore_encrypted(
+    backups: &[impl AsRef<Path>],
+    archive: Option<&Path>,
+    from: Option<&media::Encryption>,
+    to: impl AsRef<Path>,
+    into: Option<&media::Encryption>,
+    target: txn::RestoreTarget,
+) -> Result<txn::RestoreReport, Error> {
+    let chain = encrypted_chain(backups, from)?;
+    let archive = archive.map(|archive| decrypted(&disk(archive), from)).transpose()?;
+    let to = disk(to.as_ref());
+    let to = into.map_or_else(|| Ok(Arc::clone(&to)), |keys| keys.open_or_create(&to))?;
+    cedrat_txn::restore(chain.media(), archive.as_ref(), &to, target)
 }
 
 /// Returns options with an [archive](Options::archive) in this directory, which is created if it is missing.
@@ -205,7 +256,6 @@ pub fn forget_before_backup(store: &Store, backup: impl AsRef<Path>) -> Result<w
 /// # Errors
 /// Those of [`cedrat_txn::archive_remaining_log`].
 pub fn archive_remaining_log(store: impl AsRef<Path>, archive: impl AsRef<Path>) -> Result<txn::RemainingLog, Error> {
-    let disk = |directory: &Path| -> Arc<dyn media::Media> { Arc::new(media::RealDisk::new(directory)) };
     cedrat_txn::archive_remaining_log(&disk(store.as_ref()), &disk(archive.as_ref()))
 }
 
@@ -220,7 +270,6 @@ pub fn restore(
     to: impl AsRef<Path>,
     target: txn::RestoreTarget,
 ) -> Result<txn::RestoreReport, Error> {
-    let disk = |directory: &Path| -> Arc<dyn media::Media> { Arc::new(media::RealDisk::new(directory)) };
     cedrat_txn::restore(&disk(backup.as_ref()), archive.map(disk).as_ref(), &disk(to.as_ref()), target)
 }
 
@@ -237,10 +286,24 @@ pub fn open_as_of(
     moment: txn::RestoreTarget,
     scratch: impl AsRef<Path>,
 ) -> Result<(Store, wal::Lsn), OpenError> {
-    let disk = |directory: &Path| -> Arc<dyn media::Media> { Arc::new(media::RealDisk::new(directory)) };
+    open_as_of_with(backup, archive, moment, scratch, Options::default())
+}
+
+/// Opens a store as it was, as [`open_as_of`] does, with options: those of an encrypted store have its
+/// [keys](Options::encryption).
+///
+/// # Errors
+/// Those of [`cedrat_txn::open_as_of`].
+pub fn open_as_of_with(
+    backup: impl AsRef<Path>,
+    archive: Option<&Path>,
+    moment: txn::RestoreTarget,
+    scratch: impl AsRef<Path>,
+    options: Options,
+) -> Result<(Store, wal::Lsn), OpenError> {
     let scratch: Arc<dyn media::Media> = Arc::new(media::RealDisk::buffered(scratch.as_ref()));
     let view = txn::View { backup: disk(backup.as_ref()), archive: archive.map(disk), moment, scratch };
-    cedrat_txn::open_as_of(&view, Options::default(), registry())
+    cedrat_txn::open_as_of(&view, options, registry())
 }
 
 /// Returns a registry of all operations of Cedrat, to which a program adds its own.
@@ -263,6 +326,8 @@ mod documentation {
     struct CommitModes;
     #[doc = include_str!("../../../docs/use/backup.md")]
     struct Backup;
+    #[doc = include_str!("../../../docs/use/encryption.md")]
+    struct Encryption;
     #[doc = include_str!("../../../docs/use/changes.md")]
     struct Changes;
     #[cfg(feature = "metrics")]

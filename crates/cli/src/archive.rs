@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use cedrat::media::{Media, RealDisk};
-use cedrat::txn::{ForgetBefore, forget_archive};
+use cedrat::media::Media;
+use cedrat::txn::{ForgetBefore, archive_remaining_log, forget_archive};
 use cedrat::wal::{FoundArchive, Lsn, Moment};
 use cedrat_wal::{INDEX_DIRECTORY, LOG_DIRECTORY};
 use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::arguments::Archive;
+use crate::disks::Disks;
 use crate::look;
 use crate::output::{self, Context, Failure, Outcome, grouped};
 
@@ -40,11 +41,11 @@ impl ShownMoment {
 }
 
 /// Prints what an archive has, after it was changed as the arguments say.
-pub(crate) fn archive(arguments: &Archive) -> Outcome {
+pub(crate) fn archive(arguments: &Archive, disks: &Disks) -> Outcome {
     look::is_directory(&arguments.directory)?;
-    let media: Arc<dyn Media> = Arc::new(RealDisk::new(&arguments.directory));
-    forget(arguments, &media)?;
-    extend(arguments)?;
+    extend(arguments, disks)?;
+    let media = disks.open(&arguments.directory)?;
+    forget(arguments, disks, &media)?;
     let found = FoundArchive::look(&media).while_doing(arguments.directory.display())?;
     let moments = found.moments();
     let chosen: Vec<&Moment> = match moments {
@@ -63,10 +64,10 @@ pub(crate) fn archive(arguments: &Archive) -> Outcome {
 }
 
 /// Lets the archive forget what is before the backup or moment of the arguments, if they name one.
-fn forget(arguments: &Archive, archive: &Arc<dyn Media>) -> Outcome {
+fn forget(arguments: &Archive, disks: &Disks, archive: &Arc<dyn Media>) -> Outcome {
     let backup = arguments.forget_before.as_deref();
     backup.map(look::is_directory).transpose()?;
-    let backup = backup.map(|backup| -> Arc<dyn Media> { Arc::new(RealDisk::new(backup)) });
+    let backup = backup.map(|backup| disks.open(backup)).transpose()?;
     let before = match (&backup, arguments.forget_before_lsn, arguments.forget_before_time) {
         (Some(backup), ..) => ForgetBefore::Backup(backup),
         (_, Some(lsn), _) => ForgetBefore::Lsn(Lsn::new(lsn)),
@@ -78,10 +79,10 @@ fn forget(arguments: &Archive, archive: &Arc<dyn Media>) -> Outcome {
 }
 
 /// Extends the archive by the remaining log of the store of the arguments, if they name one.
-fn extend(arguments: &Archive) -> Outcome {
+fn extend(arguments: &Archive, disks: &Disks) -> Outcome {
     let Some(store) = &arguments.extend_from else { return Ok(()) };
     look::is_directory(store)?;
-    let remaining = cedrat::archive_remaining_log(store, &arguments.directory)
+    let remaining = archive_remaining_log(&disks.open(store)?, &disks.open_or_create(&arguments.directory)?)
         .while_doing(format!("extending the archive by the log of {}", store.display()))?;
     if let Some(damage) = remaining.lost_heaps {
         output::note(format!(

@@ -2,15 +2,15 @@
 
 use std::io::{self, BufReader, BufWriter};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cedrat::media::{Media, RealDisk};
+use cedrat::media::Encryption;
 use cedrat::txn::{BackupChain, BackupOptions, BackupProgress, RestoreTarget};
 use cedrat::wal::Lsn;
 use serde::Serialize;
 
 use crate::arguments::{BackupCopy, Restore};
+use crate::disks::{self, Disks, read_key};
 use crate::look::{self, Looked};
 use crate::output::{self, Context, Outcome, grouped};
 use cedrat_txn::INCREMENT_FILE;
@@ -47,13 +47,17 @@ impl Copied {
 }
 
 /// Copies a store.
-pub(crate) fn backup(arguments: &BackupCopy) -> Outcome {
+pub(crate) fn backup(arguments: &BackupCopy, disks: &Disks) -> Outcome {
     // A directory without a store is refused before anything is written.
-    drop(Looked::at(&arguments.directory)?);
-    let store = look::open_to_change(&arguments.directory, arguments.archive.as_deref())?;
+    drop(Looked::at(&arguments.directory, disks)?);
+    let store = look::open_to_change(&arguments.directory, arguments.archive.as_deref(), disks)?;
     let since = match &arguments.since[..] {
         [] => None,
-        since => Some(cedrat::backup_chain(since).while_doing("reading the earlier backups")?),
+        [full, increments @ ..] => {
+            let increments: Vec<_> = increments.iter().map(|increment| disks::plain(increment)).collect();
+            let chain = store.backup_chain(&disks::plain(full), &increments);
+            Some(chain.while_doing("reading the earlier backups")?)
+        }
     };
     let bar = output::progress_of_bytes("copying the store");
     let mut show = |progress: BackupProgress| {
@@ -67,8 +71,7 @@ pub(crate) fn backup(arguments: &BackupCopy) -> Outcome {
         let to = BufWriter::with_capacity(1 << 20, io::stdout());
         store.backup_to_stream(to, options)
     } else {
-        let to: Arc<dyn Media> = Arc::new(RealDisk::new(&arguments.to));
-        store.backup(&to, options)
+        store.backup(&disks::plain(&arguments.to), options)
     };
     bar.finish_and_clear();
     let report = report.while_doing("copying the store")?;
@@ -92,18 +95,21 @@ fn is_stream(path: &Path) -> bool {
 }
 
 /// Restores the backup that comes from standard input.
-fn restore_from_stream(to: &Path, as_json: bool) -> Outcome {
-    let (began, to): (_, Arc<dyn Media>) = (Instant::now(), Arc::new(RealDisk::new(to)));
+fn restore_from_stream(directory: &Path, disks: &Disks, as_json: bool) -> Outcome {
+    let (began, to) = (Instant::now(), disks::plain(directory));
     let bytes = cedrat::txn::restore_stream(&mut BufReader::with_capacity(1 << 20, io::stdin()), &to)?;
-    // An increment alone has no state: its chain says up to where it goes.
+    // An increment alone has no state: its chain says up to where it goes. An encrypted backup may be restored without its key.
     let is_increment = to.list("")?.iter().any(|file| file == INCREMENT_FILE);
-    let up_to = if is_increment { None } else { Some(BackupChain::open(&to, &[])?.up_to()) };
-    Copied { lsn: up_to.map(Lsn::get), bytes, seconds: began.elapsed().as_secs_f64(), cannot_continue: None }
-        .print(as_json)
+    let up_to = match disks.open(directory) {
+        Ok(backup) if !is_increment => Some(BackupChain::open(&backup, &[])?.up_to()),
+        _ => None,
+    };
+    let seconds = began.elapsed().as_secs_f64();
+    Copied { lsn: up_to.map(Lsn::get), bytes, seconds, cannot_continue: None }.print(as_json)
 }
 
 /// Restores a backup.
-pub(crate) fn restore(arguments: &Restore) -> Outcome {
+pub(crate) fn restore(arguments: &Restore, disks: &Disks) -> Outcome {
     let target = match (arguments.lsn, arguments.time) {
         (Some(lsn), _) => RestoreTarget::Lsn(Lsn::new(lsn)),
         (_, Some(time)) => RestoreTarget::Time(time.try_into()?),
@@ -117,7 +123,7 @@ pub(crate) fn restore(arguments: &Restore) -> Outcome {
         && is_stream(stream)
     {
         return match archive {
-            None => restore_from_stream(to, arguments.json),
+            None => restore_from_stream(to, disks, arguments.json),
             Some(_) => {
                 output::fail("a stream is restored to its end: restore it to a folder, then that with the archive")
             }
@@ -125,6 +131,9 @@ pub(crate) fn restore(arguments: &Restore) -> Outcome {
     }
     // A missing directory would be created.
     backups.iter().map(|backup| backup.as_path()).chain(archive).try_for_each(look::is_directory)?;
-    let report = cedrat::restore_chain(backups, archive, to, target).while_doing("restoring the backup")?;
+    let new_key = arguments.new_key_file.as_ref().map(read_key).transpose()?.map(Encryption::with_key);
+    let from = disks.encryption();
+    let report = cedrat::restore_encrypted(backups, archive, from, to, new_key.as_ref().or(from), target)
+        .while_doing("restoring the backup")?;
     Copied::new(report.up_to, report.bytes, report.total).print(arguments.json)
 }

@@ -1,9 +1,7 @@
 //! `cedrat changes`: the transactions that have committed, as text or JSON.
 
 use std::io;
-use std::sync::Arc;
 
-use cedrat::media::{Media, RealDisk};
 use cedrat::structures::StructureNames;
 use cedrat::txn::{Change, ChangeStream, Error};
 use cedrat_pages::PageId;
@@ -12,6 +10,7 @@ use cedrat_wal::{Lsn, TxnId};
 use serde::Serialize;
 
 use crate::arguments::Changes;
+use crate::disks::Disks;
 use crate::look::Looked;
 use crate::output::{self, Failure, Outcome};
 use crate::verify;
@@ -93,11 +92,11 @@ fn digits(bytes: &[u8]) -> String {
 }
 
 /// Prints the transactions that are asked for.
-pub(crate) fn changes(arguments: &Changes) -> Outcome {
+pub(crate) fn changes(arguments: &Changes, disks: &Disks) -> Outcome {
     // Before the log, which locks the store as this does.
-    let mut names = verify::recovered(&arguments.directory)?.store.transact(StructureNames::of)?;
-    let looked = Looked::at(&arguments.directory)?;
-    let media: Arc<dyn Media> = Arc::new(RealDisk::new(&arguments.directory));
+    let mut names = verify::recovered(&arguments.directory, disks)?.store.transact(StructureNames::of)?;
+    let looked = Looked::at(&arguments.directory, disks)?;
+    let media = disks.open(&arguments.directory)?;
     let (_, kept_from) = consumers_of(&media, looked.found.control())?;
     let from = arguments.from.map_or(kept_from, Lsn::new);
     if from < kept_from {

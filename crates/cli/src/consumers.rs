@@ -1,13 +1,11 @@
 //! `cedrat consumers`: the consumers of the change stream, and how far each is behind.
 
-use std::sync::Arc;
-
-use cedrat::media::{Media, RealDisk};
 use cedrat_txn::{ConsumerStatus, consumers_of};
 use cedrat_wal::Log;
 use serde::Serialize;
 
 use crate::arguments::Consumers;
+use crate::disks::Disks;
 use crate::look;
 use crate::output::{self, Context, Outcome, grouped};
 
@@ -50,9 +48,9 @@ impl ShownConsumer {
 }
 
 /// Prints the consumers.
-pub(crate) fn consumers(arguments: &Consumers) -> Outcome {
+pub(crate) fn consumers(arguments: &Consumers, disks: &Disks) -> Outcome {
     look::is_directory(&arguments.directory)?;
-    let media: Arc<dyn Media> = Arc::new(RealDisk::new(&arguments.directory));
+    let media = disks.open(&arguments.directory)?;
     let control = Log::look_at_control(&media).while_doing(arguments.directory.display())?;
     let (consumers, _) = consumers_of(&media, &control)?;
     let consumers = consumers.into_iter().map(ShownConsumer::of).collect();

@@ -8,6 +8,7 @@ use cedrat::txn::HeuristicOutcome;
 use serde::Serialize;
 
 use crate::arguments::Info;
+use crate::disks::Disks;
 use crate::look::Looked;
 use crate::output::{self, Outcome, bytes, grouped};
 
@@ -67,8 +68,8 @@ pub(crate) struct File {
 }
 
 /// Prints what is known of a store.
-pub(crate) fn info(arguments: &Info) -> Outcome {
-    let looked = Looked::at(&arguments.directory)?;
+pub(crate) fn info(arguments: &Info, disks: &Disks) -> Outcome {
+    let looked = Looked::at(&arguments.directory, disks)?;
     let found = &looked.found;
     let in_doubt = looked.in_doubt()?.into_iter().map(|branch| Branch {
         id: digits(&branch.id),

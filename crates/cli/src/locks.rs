@@ -7,6 +7,7 @@ use cedrat::txn::{LockMode, Resource};
 use serde::Serialize;
 
 use crate::arguments::Locks;
+use crate::disks::Disks;
 use crate::info::digits;
 use crate::look::Looked;
 use crate::output::{self, Failure, Outcome, grouped, plain};
@@ -46,12 +47,12 @@ struct Held {
 }
 
 /// Prints the locks of prepared transactions.
-pub(crate) fn locks(arguments: &Locks) -> Outcome {
-    let is_any = !Looked::at(&arguments.directory)?.in_doubt()?.is_empty();
+pub(crate) fn locks(arguments: &Locks, disks: &Disks) -> Outcome {
+    let is_any = !Looked::at(&arguments.directory, disks)?.in_doubt()?.is_empty();
     let mut about = About::default();
     if is_any {
-        let names = names(arguments)?;
-        let recovered = recovered_in_doubt(&arguments.directory)?;
+        let names = names(arguments, disks)?;
+        let recovered = recovered_in_doubt(&arguments.directory, disks)?;
         let store = &recovered.store;
         let states = store.locks().locks();
         for branch in store.in_doubt()? {
@@ -70,8 +71,8 @@ pub(crate) fn locks(arguments: &Locks) -> Outcome {
 }
 
 /// Returns the names of structures by their roots. Prepared transactions are rolled back for that: the catalogue may be locked.
-fn names(arguments: &Locks) -> Result<BTreeMap<u64, String>, Failure> {
-    let recovered = recovered(&arguments.directory)?;
+fn names(arguments: &Locks, disks: &Disks) -> Result<BTreeMap<u64, String>, Failure> {
+    let recovered = recovered(&arguments.directory, disks)?;
     let catalogue = Catalogue::open(&recovered.store)?;
     let mut txn = recovered.store.begin();
     let names = catalogue.list(&mut txn)?.into_iter().map(|named| (named.root.get(), named.name)).collect();

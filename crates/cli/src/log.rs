@@ -8,6 +8,7 @@ use cedrat_wal::{Found, Kind, Lsn, RecordRef, TxnId};
 use serde::Serialize;
 
 use crate::arguments;
+use crate::disks::Disks;
 use crate::look::Looked;
 use crate::output::{self, Failure, Outcome, fail};
 
@@ -142,8 +143,8 @@ fn kind(kind: Kind) -> &'static str {
 }
 
 /// Prints the records that are asked for.
-pub(crate) fn log(arguments: &arguments::Log) -> Outcome {
-    let Looked { found, .. } = &Looked::at(&arguments.directory)?;
+pub(crate) fn log(arguments: &arguments::Log, disks: &Disks) -> Outcome {
+    let Looked { found, .. } = &Looked::at(&arguments.directory, disks)?;
     let explainer = Explainer::new(&crate::registry(), &found.control().names);
     let from = Lsn::new(arguments.from.unwrap_or(0));
     let mut scan = found.scan(from)?;

@@ -1,14 +1,14 @@
 //! Common part of `info`, `verify` and `log`: a store is read, and not changed.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::{fs, io};
 
-use cedrat::media::{LockGuard, Media, OpenMode, RealDisk};
+use cedrat::media::{LockGuard, Media as _, OpenMode, RealDisk};
 use cedrat::txn::{Options, Store};
 use cedrat_txn::{HeuristicBranch, InDoubt, LOCK_FILE};
 use cedrat_wal::{CONTROL_FILE, Found, Log};
 
+use crate::disks::Disks;
 use crate::output::{Context, Failure, Outcome, fail};
 
 /// A store that no other process can open while this lives.
@@ -35,8 +35,8 @@ pub(crate) fn is_directory(path: &Path) -> Outcome {
 }
 
 /// Opens a store that is there, with its archive, whose log the store would release otherwise.
-pub(crate) fn open_to_change(directory: &Path, archive: Option<&Path>) -> Result<Store, Failure> {
-    open_with(directory, archive, Options::default())
+pub(crate) fn open_to_change(directory: &Path, archive: Option<&Path>, disks: &Disks) -> Result<Store, Failure> {
+    open_with(directory, archive, disks.options(Options::default()))
 }
 
 /// Opens a store as [`open_to_change`] does, with these options.
@@ -51,10 +51,10 @@ pub(crate) fn open_with(directory: &Path, archive: Option<&Path>, options: Optio
 
 impl Looked {
     /// Reads control file and log of the store in `directory`.
-    pub(crate) fn at(directory: &Path) -> Result<Looked, Failure> {
+    pub(crate) fn at(directory: &Path, disks: &Disks) -> Result<Looked, Failure> {
         is_directory(directory)?;
-        let disk = Arc::new(RealDisk::new(directory));
-        let media: Arc<dyn Media> = Arc::clone(&disk) as _;
+        let disk = RealDisk::new(directory);
+        let media = disks.open(directory)?;
         // Not every store has the file yet: a crash may have come before. Then what is missing is said below.
         let alone = match media.lock(LOCK_FILE) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,

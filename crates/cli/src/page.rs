@@ -1,12 +1,12 @@
 //! `cedrat page`: one page, whole or damaged, as text.
 
-use cedrat::media::RealDisk;
 use cedrat::pages::{LayoutKind, PAGE_LEN, PageId, PageRef};
 use cedrat_pages::layout::{Layout, Versioned};
 use cedrat_pages::{Damaged, PAGE_FILE, PageAtHome, PageBuf};
 use serde::Serialize;
 
 use crate::arguments::Page;
+use crate::disks::Disks;
 use crate::info::digits;
 use crate::look::Looked;
 use crate::output::{self, Context, Failure, Outcome, grouped};
@@ -94,12 +94,11 @@ struct Part {
 }
 
 /// Prints a page.
-pub(crate) fn page(arguments: &Page) -> Outcome {
-    drop(Looked::at(&arguments.directory)); // A damaged log or control file leaves the page readable.
+pub(crate) fn page(arguments: &Page, disks: &Disks) -> Outcome {
+    drop(Looked::at(&arguments.directory, disks)); // A damaged log or control file leaves the page readable.
     let page = PageId::new(arguments.page);
-    let media = RealDisk::new(&arguments.directory);
     crate::look::is_directory(&arguments.directory)?;
-    let home = PageAtHome::look(&media, page).while_doing(format!("page {page}"))?;
+    let home = PageAtHome::look(&*disks.open(&arguments.directory)?, page).while_doing(format!("page {page}"))?;
     let mut shown = Shown {
         page: page.get(),
         file: home.file.clone(),
@@ -110,7 +109,7 @@ pub(crate) fn page(arguments: &Page) -> Outcome {
     };
     let mut bytes = PageBuf::from_bytes(page, home.bytes.page_ref().bytes());
     let mut damage = home.damage;
-    match walk(arguments, page, &mut shown) {
+    match walk(arguments, disks, page, &mut shown) {
         Ok(Some(recovered)) if arguments.recovered => {
             (shown.is_recovered, shown.recovered_lsn) = (true, None);
             (bytes, damage) = (recovered, None);
@@ -125,8 +124,8 @@ pub(crate) fn page(arguments: &Page) -> Outcome {
 }
 
 /// Recovers the store on an overlay, finds the owner of the page, and returns the page as it is then, unless it is damaged.
-fn walk(arguments: &Page, page: PageId, shown: &mut Shown) -> Result<Option<PageBuf>, Failure> {
-    let recovered = recovered(&arguments.directory)?;
+fn walk(arguments: &Page, disks: &Disks, page: PageId, shown: &mut Shown) -> Result<Option<PageBuf>, Failure> {
+    let recovered = recovered(&arguments.directory, disks)?;
     let owners = Owners::of(&recovered.store, None, &mut shown.problems)?;
     shown.owner = Some(owners.name(owners.owner(page)));
     let Ok(view) = recovered.store.read(page) else { return Ok(None) };

@@ -1,14 +1,13 @@
 //! `cedrat pins`: what keeps the log of a store from being released.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use cedrat::media::{Media, RealDisk};
 use cedrat::txn::{Pin, PinHolder};
 use cedrat_wal::{FoundArchive, Log, Lsn};
 use serde::Serialize;
 
 use crate::arguments::Pins;
+use crate::disks::Disks;
 use crate::info::digits;
 use crate::look::{self, Looked};
 use crate::output::{self, Context, Outcome, bytes, grouped};
@@ -106,9 +105,9 @@ impl Holder {
 }
 
 /// Prints what keeps the log of a store.
-pub(crate) fn pins(arguments: &Pins) -> Outcome {
-    let end = Looked::at(&arguments.directory)?.found.end_lsn();
-    let recovered = recovered_in_doubt(&arguments.directory)?;
+pub(crate) fn pins(arguments: &Pins, disks: &Disks) -> Outcome {
+    let end = Looked::at(&arguments.directory, disks)?.found.end_lsn();
+    let recovered = recovered_in_doubt(&arguments.directory, disks)?;
     let pins = recovered.store.pins()?;
     let mut about = About {
         scan_lsn: pins.scan_lsn.get(),
@@ -119,7 +118,7 @@ pub(crate) fn pins(arguments: &Pins) -> Outcome {
         holders: pins.pins.iter().map(Holder::of).collect(),
     };
     if let Some(archive) = &arguments.archive {
-        add_archive(&mut about, archive, end, recovered.store.log())?;
+        add_archive(&mut about, (archive, disks), end, recovered.store.log())?;
     }
     if arguments.json {
         return output::json(&about);
@@ -128,9 +127,9 @@ pub(crate) fn pins(arguments: &Pins) -> Outcome {
 }
 
 /// Adds the archive if it lacks records.
-fn add_archive(about: &mut About, archive: &Path, end: Lsn, log: &Log) -> Outcome {
+fn add_archive(about: &mut About, (archive, disks): (&Path, &Disks), end: Lsn, log: &Log) -> Outcome {
     look::is_directory(archive)?;
-    let media: Arc<dyn Media> = Arc::new(RealDisk::new(archive));
+    let media = disks.open(archive)?;
     let (_, last) = FoundArchive::look(&media).while_doing(archive.display())?.lsns();
     if last.next() < end {
         let text = "the archive, until an opening extends it".into();

@@ -3,14 +3,15 @@
 use cedrat::txn::{BranchError, Error, HeuristicOutcome};
 
 use crate::arguments::{Resolve, ResolveOutcome};
+use crate::disks::Disks;
 use crate::look::{self, Looked};
 use crate::output::{self, Failure, Outcome};
 
 /// Tells a prepared transaction its outcome.
-pub(crate) fn resolve(arguments: &Resolve) -> Outcome {
+pub(crate) fn resolve(arguments: &Resolve, disks: &Disks) -> Outcome {
     let id = bytes_of(&arguments.id)?;
     // A store without such a transaction is refused before it is opened, which writes.
-    let looked = Looked::at(&arguments.directory)?;
+    let looked = Looked::at(&arguments.directory, disks)?;
     let is_forgotten = arguments.outcome == ResolveOutcome::Forget;
     let is_known = if is_forgotten {
         looked.heuristic()?.iter().any(|branch| branch.id == id)
@@ -29,7 +30,7 @@ pub(crate) fn resolve(arguments: &Resolve) -> Outcome {
              another outcome; this cannot be taken back",
         );
     }
-    let store = look::open_to_change(&arguments.directory, arguments.archive.as_deref())?;
+    let store = look::open_to_change(&arguments.directory, arguments.archive.as_deref(), disks)?;
     let was = match arguments.outcome {
         ResolveOutcome::Commit => {
             store.prepared(&id)?.resolve(HeuristicOutcome::Committed)?;

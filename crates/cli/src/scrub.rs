@@ -6,6 +6,7 @@ use cedrat::txn::{Options, ScrubOptions};
 use serde::Serialize;
 
 use crate::arguments::Scrub;
+use crate::disks::Disks;
 use crate::look::{self, Looked};
 use crate::output::{self, Context, Outcome, grouped, progress};
 
@@ -32,10 +33,10 @@ struct Rebuilt {
 }
 
 /// Reads all pages of a store.
-pub(crate) fn scrub(arguments: &Scrub) -> Outcome {
+pub(crate) fn scrub(arguments: &Scrub, disks: &Disks) -> Outcome {
     // A directory without a store is refused before anything is written.
-    drop(Looked::at(&arguments.directory)?);
-    let options = Options::default();
+    drop(Looked::at(&arguments.directory, disks)?);
+    let options = disks.options(Options::default());
     let options = match &arguments.backup {
         Some(backup) => {
             look::is_directory(backup)?;

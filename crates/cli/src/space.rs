@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use cedrat::media::RealDisk;
 use cedrat::pages::PageId;
 use cedrat::txn::Store;
 use cedrat_heap::HeapInfo;
-use cedrat_media::{BLOCK_LEN, Media};
+use cedrat_media::BLOCK_LEN;
 use cedrat_pages::{DOUBLE_WRITE_FILE, PAGE_FILE, PAGE_LEN, WRITTEN_FILE, pages_in_double_write};
 use cedrat_txn::{BACKUPS_FILE, CONSUMERS_FILE};
 use cedrat_wal::{CONTROL_FILE, LOCK_FILE, SegmentUse};
 use serde::Serialize;
 
 use crate::arguments::Space;
+use crate::disks::Disks;
 use crate::heap;
 use crate::info::{File, list};
 use crate::look::Looked;
@@ -104,12 +104,12 @@ struct Known {
 }
 
 impl Known {
-    fn of(directory: &Path) -> Result<Known, Failure> {
-        let looked = Looked::at(directory)?;
-        let media = RealDisk::new(directory);
+    fn of(directory: &Path, disks: &Disks) -> Result<Known, Failure> {
+        let looked = Looked::at(directory, disks)?;
+        let media = disks.open(directory)?;
         let segments = looked.found.segments()?.into_iter().map(|segment| (segment.file.clone(), segment)).collect();
-        let double_written = pages_in_double_write(&media)?.len() as u64;
-        let heaps = cedrat_heap::look(&media as &dyn Media, &looked.found.control().store)?;
+        let double_written = pages_in_double_write(&*media)?.len() as u64;
+        let heaps = cedrat_heap::look(&*media, &looked.found.control().store)?;
         let mut files = Vec::new();
         list(directory, "", &mut files)?;
         Ok(Known { files, segments, double_written, heaps })
@@ -117,10 +117,10 @@ impl Known {
 }
 
 /// Prints the owners of all bytes of a store.
-pub(crate) fn space(arguments: &Space) -> Outcome {
-    let known = Known::of(&arguments.directory)?;
+pub(crate) fn space(arguments: &Space, disks: &Disks) -> Outcome {
+    let known = Known::of(&arguments.directory, disks)?;
     let mut report = Report::default();
-    let owners = match walk(arguments, &mut report) {
+    let owners = match walk(arguments, disks, &mut report) {
         Ok(owners) => Some(owners),
         Err(Failure(problem)) => {
             report.problems.push(format!("the pages have no owners in this report: {problem}"));
@@ -144,8 +144,8 @@ pub(crate) fn space(arguments: &Space) -> Outcome {
 }
 
 /// Recovers the store on an overlay, and walks its heaps and structures.
-fn walk(arguments: &Space, report: &mut Report) -> Result<Owners, Failure> {
-    let recovered = recovered(&arguments.directory)?;
+fn walk(arguments: &Space, disks: &Disks, report: &mut Report) -> Result<Owners, Failure> {
+    let recovered = recovered(&arguments.directory, disks)?;
     let store = &recovered.store;
     report.heaps = heap::examine(store, &mut report.problems);
     let owners = Owners::of(store, arguments.class_tag, &mut report.problems)?;

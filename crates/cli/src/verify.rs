@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cedrat::graph::{self, Graph};
-use cedrat::media::{Media, RealDisk};
+use cedrat::media::Media;
 use cedrat::objects::{self, Objects};
 use cedrat::structures::{Catalogue, Checked, Kind, Named, check_named};
 use cedrat::txn::{BackupChain, Options, Progress, RestoreTarget, Store, Txn, View, open_as_of};
@@ -19,6 +19,7 @@ use serde::Serialize;
 use tempfile::TempDir;
 
 use crate::arguments::{BackupVerify, Moment, Read, Verify};
+use crate::disks::{self, Disks};
 use crate::heap;
 use crate::java::{CONSTANT, Classes};
 use crate::look::{self, Looked};
@@ -70,22 +71,21 @@ struct Structure {
 }
 
 /// Checks each byte of a backup, and walks it; with an archive, also the store that is restored to the archive's end.
-pub(crate) fn verify_backup(arguments: &BackupVerify) -> Outcome {
+pub(crate) fn verify_backup(arguments: &BackupVerify, disks: &Disks) -> Outcome {
     let archive = arguments.archive.as_deref();
     arguments.backups.iter().map(|backup| backup.as_path()).chain(archive).try_for_each(look::is_directory)?;
     let mut verdict = Verdict::default();
-    let problem = examine_backup(arguments, &mut verdict).err();
+    let problem = examine_backup(arguments, disks, &mut verdict).err();
     verdict.problems.extend(problem.map(|Failure(problem)| problem));
     verdict.ok = verdict.problems.is_empty();
     report(&verdict, arguments.json)
 }
 
-fn examine_backup(arguments: &BackupVerify, verdict: &mut Verdict) -> Outcome {
-    let disk = |directory: &Path| -> Arc<dyn Media> { Arc::new(RealDisk::new(directory)) };
-    let archive = arguments.archive.as_deref().map(disk);
+fn examine_backup(arguments: &BackupVerify, disks: &Disks, verdict: &mut Verdict) -> Outcome {
+    let archive = arguments.archive.as_deref().map(|archive| disks.open(archive)).transpose()?;
     let [full, increments @ ..] = &arguments.backups[..] else { return output::fail("name a backup") };
-    let increments: Vec<_> = increments.iter().map(|increment| disk(increment)).collect();
-    let chain = BackupChain::open(&disk(full), &increments).while_doing(full.display())?;
+    let increments = increments.iter().map(|increment| disks.open(increment)).collect::<Result<Vec<_>, _>>()?;
+    let chain = BackupChain::open(&disks.open(full)?, &increments).while_doing(full.display())?;
     let backup = chain.media();
     let checked = check_backup(backup, archive.as_ref()).while_doing(full.display())?;
     verdict.problems.extend(checked.problems.iter().map(ToString::to_string));
@@ -97,7 +97,7 @@ fn examine_backup(arguments: &BackupVerify, verdict: &mut Verdict) -> Outcome {
     }
     examine(&recovered_over(backup, |_| Ok(()))?.without_prepared()?, arguments.class_tag, verdict)?;
     if let Some(archive) = archive.filter(|_| verdict.problems.is_empty()) {
-        let (restored, lsn) = viewed(backup, Some(archive), RestoreTarget::Newest)?;
+        let (restored, lsn, _) = viewed(backup, Some(archive), RestoreTarget::Newest)?;
         *verdict = Verdict { was_opened: verdict.was_opened, up_to: Some(lsn.get()), ..Verdict::default() };
         examine(&restored, arguments.class_tag, verdict).while_doing(format!("restoring to LSN {lsn}"))?;
         verdict.problems.iter_mut().for_each(|problem| *problem = format!("restored to LSN {lsn}: {problem}"));
@@ -110,15 +110,15 @@ fn viewed(
     backup: &Arc<dyn Media>,
     archive: Option<Arc<dyn Media>>,
     moment: RestoreTarget,
-) -> Result<(Recovered, Lsn), Failure> {
+) -> Result<(Recovered, Lsn, Arc<dyn Media>), Failure> {
     let scratch = tempfile::tempdir()?;
     let bar = progress(0, "recovering");
-    let view =
-        View { backup: Arc::clone(backup), archive, moment, scratch: Arc::new(RealDisk::buffered(scratch.path())) };
+    let disk = disks::scratch(&**backup, scratch.path())?;
+    let view = View { backup: Arc::clone(backup), archive, moment, scratch: Arc::clone(&disk) };
     let options = Options { progress: Some(on(&bar)), ..looking() };
     let (store, lsn) = open_as_of(&view, options, crate::registry()).while_doing("restoring the backup")?;
     bar.finish_and_clear();
-    Ok((Recovered { store, scratch }, lsn))
+    Ok((Recovered { store, scratch }, lsn, disk))
 }
 
 /// A store to be read: as recovery leaves it, or as it was at a moment.
@@ -131,37 +131,39 @@ pub(crate) struct ToRead {
 
 impl ToRead {
     /// Opens what the arguments name. Nothing of it is changed.
-    pub(crate) fn open(read: &Read) -> Result<ToRead, Failure> {
-        let disk = |directory: &Path| -> Arc<dyn Media> { Arc::new(RealDisk::new(directory)) };
+    pub(crate) fn open(read: &Read, disks: &Disks) -> Result<ToRead, Failure> {
         let Some(Moment(moment)) = read.as_of else {
             let directory = read.directory.as_deref().unwrap_or(Path::new("."));
             // A directory without a store is refused before anything is prepared for it.
             let (store, lsn) = {
-                let Looked { found, .. } = Looked::at(directory)?;
+                let Looked { found, .. } = Looked::at(directory, disks)?;
                 (found.control().store, found.end_lsn())
             };
-            let recovered = recovered(directory)?;
-            let heaps = cedrat_heap::look(&*disk(directory), &store)?;
+            let recovered = recovered(directory, disks)?;
+            let heaps = cedrat_heap::look(&*disks.open(directory)?, &store)?;
             return Ok(ToRead { recovered, lsn, heaps });
         };
         let folders = read.backup.iter().map(|backup| backup.as_path()).chain(read.archive.as_deref());
         folders.into_iter().try_for_each(look::is_directory)?;
-        let chain = cedrat::backup_chain(&read.backup).while_doing("reading the backups")?;
-        let (recovered, lsn) = viewed(chain.media(), read.archive.as_deref().map(disk), moment)?;
+        let backups = read.backup.iter().map(|backup| disks.open(backup)).collect::<Result<Vec<_>, _>>()?;
+        let [full, increments @ ..] = &backups[..] else { return output::fail("name a backup") };
+        let chain = BackupChain::open(full, increments).while_doing("reading the backups")?;
+        let archive = read.archive.as_deref().map(|archive| disks.open(archive)).transpose()?;
+        let (recovered, lsn, scratch) = viewed(chain.media(), archive, moment)?;
         let store = recovered.store.log().control().store;
-        let heaps = cedrat_heap::look(&*disk(recovered.scratch.path()), &store)?;
+        let heaps = cedrat_heap::look(&*scratch, &store)?;
         Ok(ToRead { recovered, lsn, heaps })
     }
 }
 
 /// Verifies a store.
-pub(crate) fn verify(arguments: &Verify) -> Outcome {
+pub(crate) fn verify(arguments: &Verify, disks: &Disks) -> Outcome {
     if let Some(directory) = &arguments.read.directory {
         // A directory without a store has no verdict.
-        drop(Looked::at(directory)?);
+        drop(Looked::at(directory, disks)?);
     }
     let mut verdict = Verdict::default();
-    let examined = ToRead::open(&arguments.read).and_then(|read| {
+    let examined = ToRead::open(&arguments.read, disks).and_then(|read| {
         verdict.up_to = arguments.read.as_of.map(|_| read.lsn.get());
         examine(&read.recovered, arguments.class_tag, &mut verdict)
     });
@@ -177,8 +179,8 @@ pub(crate) struct Recovered {
 }
 
 /// Recovers the store in `directory` without changing it, and rolls back prepared transactions where that has written.
-pub(crate) fn recovered(directory: &Path) -> Result<Recovered, Failure> {
-    recovered_in_doubt(directory)?.without_prepared()
+pub(crate) fn recovered(directory: &Path, disks: &Disks) -> Result<Recovered, Failure> {
+    recovered_in_doubt(directory, disks)?.without_prepared()
 }
 
 impl Recovered {
@@ -192,20 +194,20 @@ impl Recovered {
 }
 
 /// Recovers the store in `directory` without changing it. Prepared transactions keep their locks.
-pub(crate) fn recovered_in_doubt(directory: &Path) -> Result<Recovered, Failure> {
-    recovered_over(&(Arc::new(RealDisk::new(directory)) as _), |_| Ok(()))
+pub(crate) fn recovered_in_doubt(directory: &Path, disks: &Disks) -> Result<Recovered, Failure> {
+    recovered_over(&disks.open(directory)?, |_| Ok(()))
 }
 
 /// Recovers the store in `directory` as if its heaps had been dropped, without changing it.
-pub(crate) fn recovered_without_heaps(directory: &Path) -> Result<Recovered, Failure> {
-    let shared: Arc<dyn Media> = Arc::new(RealDisk::new(directory));
+pub(crate) fn recovered_without_heaps(directory: &Path, disks: &Disks) -> Result<Recovered, Failure> {
+    let shared = disks.open(directory)?;
     let store = Log::look(&shared)?.control().store;
     recovered_over(&shared, |overlay| Ok(cedrat_heap::drop_unread(overlay, &store)?))?.without_prepared()
 }
 
 fn recovered_over(below: &Arc<dyn Media>, prepare: impl FnOnce(&Overlay) -> Outcome) -> Result<Recovered, Failure> {
     let scratch = tempfile::tempdir()?;
-    let overlay = Overlay::new(Arc::clone(below), Arc::new(RealDisk::buffered(scratch.path())));
+    let overlay = Overlay::new(Arc::clone(below), disks::scratch(&**below, scratch.path())?);
     prepare(&overlay)?;
     recovered_on(Arc::new(overlay), scratch)
 }

@@ -92,4 +92,8 @@ impl<M: ForwardMedia> Media for M {
     fn path(&self, file: FileId) -> String {
         self.target().path(file)
     }
+
+    fn is_encrypted(&self) -> bool {
+        self.target().is_encrypted()
+    }
 }

@@ -49,6 +49,7 @@
 
 mod aligned;
 mod durable_calls;
+mod encryption;
 mod forward;
 mod names;
 mod overlay;
@@ -58,6 +59,7 @@ mod stream;
 mod units;
 
 pub use aligned::AlignedBuf;
+pub use encryption::{Encryption, KEY_FILE, KEY_ID_LEN_MAX, KEY_LEN, Key, KeyError, KeySource, refuse_encrypted};
 pub use forward::ForwardMedia;
 pub use names::LockGuard;
 pub use overlay::Overlay;
@@ -170,6 +172,11 @@ pub trait Media: Send + Sync + Debug {
 
     /// Returns the file's path for people, as used in errors.
     fn path(&self, file: FileId) -> String;
+
+    /// Returns whether bytes that are written are encrypted, by an [`Encryption`].
+    fn is_encrypted(&self) -> bool {
+        false
+    }
 }
 
 /// Fills `buffer` from `offset` on, with as many reads as necessary.

@@ -268,6 +268,10 @@ impl Media for Overlay {
             _ => self.scratch.path(file),
         }
     }
+
+    fn is_encrypted(&self) -> bool {
+        self.below.is_encrypted() && self.scratch.is_encrypted()
+    }
 }
 
 #[cfg(test)]

@@ -422,6 +422,14 @@ impl Store {
     /// the backup's history. [`Error::NoSuchMoment`]. Damage of archive or backup: nothing is forgotten. Errors of the disk: the archive
     /// has its old beginning or the new one, and the next call tries again.
     pub fn forget_archive(&self, before: ForgetBefore<'_>) -> Result<Lsn> {
+        let backup;
+        let before = match before {
+            ForgetBefore::Backup(media) => {
+                backup = self.decrypted(media)?;
+                ForgetBefore::Backup(&backup)
+            }
+            other => other,
+        };
         self.archive()?.forget(before)
     }
 

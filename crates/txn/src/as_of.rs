@@ -11,6 +11,7 @@ use cedrat_pages::{DOUBLE_WRITE_FILE, PAGE_FILE, WRITTEN_FILE};
 use cedrat_sync::{Arc, planted};
 use cedrat_wal::{LOG_DIRECTORY, Lsn};
 
+use crate::encryption;
 use crate::error::{Error, OpenError, Result};
 use crate::options::Options;
 use crate::registry::Registry;
@@ -49,6 +50,7 @@ fn open(view: &View, options: Options, registry: Registry) -> Result<(Store, Lsn
             "a view takes neither Options::archive nor Options::backup: set View::archive and View::backup",
         ));
     }
+    let view = &encryption::decrypted_view(view, &options)?;
     let overlay = Arc::new(Overlay::new(Arc::clone(&view.backup), Arc::clone(&view.scratch)));
     let failed = |error| Error::io("reading the directory of the backup", error);
     let pages = [PAGE_FILE, WRITTEN_FILE, DOUBLE_WRITE_FILE];

@@ -102,6 +102,11 @@ impl Backups {
         Backups { media: Arc::clone(media), running: Mutex::default(), noting: Mutex::default() }
     }
 
+    /// Returns the directory of the store.
+    pub(crate) fn media(&self) -> &dyn Media {
+        &*self.media
+    }
+
     /// Returns the oldest LSN from which on running backups need freed pages.
     pub(crate) fn redo_needed(&self) -> Lsn {
         let oldest = self.running.lock().iter().map(|backup| backup.checkpoint.redo_lsn).min();
@@ -182,7 +187,7 @@ impl Store {
         span!("backup");
         self.inner.alive()?;
         let earlier = options.since.map(|chain| self.earlier(chain)).transpose()?;
-        let media = to;
+        let media = &self.encrypted(to)?;
         let to: &Arc<dyn Media> = match earlier {
             Some(_) => &(Arc::new(IncrementMedia(Arc::clone(media))) as Arc<dyn Media>),
             None => media,

@@ -225,6 +225,10 @@ impl Media for ChainMedia {
         self.increment.len(file)
     }
 
+    fn is_encrypted(&self) -> bool {
+        self.increment.is_encrypted()
+    }
+
     fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let Some((open, (len, units))) = self.open_file(file) else {
             return self.increment.read_at(file, offset, buffer);

@@ -5,7 +5,9 @@
 //! 2. The list is written last. The control file has another name than that of a store: no increment opens as a store.
 
 use cedrat_heap::{EarlierHeaps, HEAPS_DIRECTORY};
-use cedrat_media::{CopiedUnits, Durability, FileId, ForwardMedia, Media, OpenMode, read_exact_at, write_all_at};
+use cedrat_media::{
+    CopiedUnits, Durability, FileId, ForwardMedia, KEY_FILE, Media, OpenMode, SECTOR_LEN, read_exact_at, write_all_at,
+};
 use cedrat_sync::{Arc, planted};
 use cedrat_wal::{CONTROL_FILE, Control, LOG_DIRECTORY, LogError, StoreId};
 use serde::{Deserialize, Serialize};
@@ -131,7 +133,14 @@ impl IncrementList {
             bytes.get(at::VERSION..at::LEN).map_or([0; 4], |bytes| bytes.try_into().expect("four bytes")),
         );
         if bytes.len() < at::LIST || bytes[at::MAGIC..at::CRC] != MAGIC {
+            cedrat_media::refuse_encrypted(media)?;
             return Err(damaged(0, "this is not the list of an incremental backup"));
+        }
+        // An encrypted file has whole sectors.
+        let list_len = u64::from_le_bytes(bytes[at::LEN..at::LIST].try_into().expect("eight bytes"));
+        let end = (at::LIST as u64).saturating_add(list_len).min(bytes.len() as u64) as usize;
+        if bytes.len() - end < SECTOR_LEN && bytes[end..].iter().all(|&byte| byte == 0) {
+            bytes.truncate(end);
         }
         if crc32c::crc32c(&bytes[at::VERSION..]).to_le_bytes() != bytes[at::CRC..at::VERSION]
             && !planted!("list_of_increment_not_verified")
@@ -205,10 +214,13 @@ fn checksum(media: &dyn Media, name: &str, file: FileId) -> io::Result<u64> {
     Ok(CopiedUnits::checksum(&bytes))
 }
 
-/// Refuses the directory of an increment in place of a store or a full backup.
+/// Refuses the directory of an increment in place of a store or a full backup, and an encrypted one without its key.
 pub(crate) fn refuse(media: &dyn Media, wanted: &'static str) -> Result<()> {
     let names = media.list("").map_err(|error| Error::io("listing the store's directory", error))?;
     let has = |wanted: &str| names.iter().any(|name| name == wanted);
+    if has(KEY_FILE) {
+        cedrat_media::refuse_encrypted(media)?;
+    }
     if has(INCREMENT_CONTROL_FILE) && !has(CONTROL_FILE) {
         return Err(LogError::Foreign { file: INCREMENT_FILE.into(), found: "an incremental backup", wanted }.into());
     }

@@ -39,6 +39,7 @@ mod consumers;
 mod counts;
 mod deferred;
 mod encode;
+mod encryption;
 mod error;
 mod explain;
 mod heuristic;

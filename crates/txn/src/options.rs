@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use cedrat_heap::MemoryOptions;
-use cedrat_media::Media;
+use cedrat_media::{Encryption, Media};
 use cedrat_pages::PoolOptions;
 use cedrat_sync::Arc;
 use cedrat_wal::LogOptions;
@@ -70,6 +70,10 @@ pub struct Options {
     /// The directory of the [archive](crate::restore) of the log, which is begun if it is empty. Open the store with it always:
     /// checkpoints without it release log that it lacks, and the next opening with it is refused. `None`: no archive.
     pub archive: Option<Arc<dyn Media>>,
+    /// The keys with which all files of the store, of its archive and of its backups are encrypted. A new store is created with the
+    /// newest one. The media of the options and of [`Store::open`](crate::Store::open) are those of the encrypted files. `None`: the
+    /// store is not encrypted.
+    pub encryption: Option<Encryption>,
     /// The time between two extensions of the archive by the store's own thread.
     pub archive_period: Duration,
     /// Maximum time for which a checkpoint waits for the disk of the archive, if the store has [threads](Options::background). After
@@ -147,6 +151,7 @@ impl Default for Options {
             attempts: 100,
             progress: None,
             archive: None,
+            encryption: None,
             archive_period: Duration::from_secs(1),
             archive_wait_max: Duration::from_secs(10),
             archive_run_bytes: 8 << 20,
@@ -182,6 +187,7 @@ impl Clone for Options {
             attempts: self.attempts,
             progress: self.progress.clone(),
             archive: self.archive.clone(),
+            encryption: self.encryption.clone(),
             archive_period: self.archive_period,
             archive_wait_max: self.archive_wait_max,
             archive_run_bytes: self.archive_run_bytes,

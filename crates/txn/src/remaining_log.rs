@@ -7,6 +7,7 @@ use cedrat_media::Media;
 use cedrat_sync::Arc;
 use cedrat_wal::{FoundArchive, LogArchive, Lsn};
 
+use crate::encryption;
 use crate::error::Result;
 use crate::restore;
 
@@ -32,6 +33,8 @@ pub struct RemainingLog {
 /// [`LogError::Foreign`](cedrat_wal::LogError::Foreign) and [`LogError::InUse`](cedrat_wal::LogError::InUse) as for [`Options::archive`](crate::Options). Errors of the disks. The archive is as it
 /// was after an error.
 pub fn archive_remaining_log(store: &Arc<dyn Media>, archive: &Arc<dyn Media>) -> Result<RemainingLog> {
+    let why = "the store is encrypted, and the archive is not: open it with its keys";
+    encryption::refuse_plain(&**store, Some(archive), why)?;
     let (_not_open, found) = restore::look(store)?;
     let mut to = LogArchive::open(archive, &found)?;
     let known = FoundArchive::look(archive)?;

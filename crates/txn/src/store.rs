@@ -21,6 +21,7 @@ use crate::checkpoint::{Checkpointer, Checkpoints};
 use crate::consumers::Consumers;
 use crate::counts::Counts;
 use crate::deferred::Keepers;
+use crate::encryption::{self, StoreKeys};
 use crate::error::{Error, OpenError, Result};
 use crate::heuristic::Outcomes;
 use crate::in_doubt::Hidden;
@@ -75,6 +76,7 @@ pub(crate) struct Inner {
     pub(crate) rest_of_redo: RestOfRedo,
     pub(crate) backups: Backups,
     pub(crate) archive: Option<Archive>,
+    pub(crate) keys: Option<StoreKeys>,
     pub(crate) consumers: Consumers,
     pub(crate) keepers: Keepers,
     pub(crate) branches: Branches,
@@ -156,15 +158,18 @@ impl Store {
             // Checked before locking, which would leave its file behind (R2).
             return Err(LogError::Absent { file: CONTROL_FILE.into() }.into());
         }
-        increment::refuse(&*media, "a store")?;
+        if let Some(found) = encryption::look(&media, &options)? {
+            increment::refuse(&*found, "a store")?;
+        }
         let lock = lock(&media)?;
+        let (media, options, keys) = encryption::decrypted(media, options)?;
         let store = match Log::look(&media) {
             Ok(found) if found.control().is_log_alone() => {
                 let (file, found, wanted) = (CONTROL_FILE.into(), "a log alone", "a store");
                 return Err(LogError::Foreign { file, found, wanted }.into());
             }
-            Ok(found) => recovery::recover(media, found, lock, &options, &registry)?,
-            Err(LogError::Absent { .. }) if options.create => create(media, lock, &options, &registry)?,
+            Ok(found) => recovery::recover(media, found, (lock, keys), &options, &registry)?,
+            Err(LogError::Absent { .. }) if options.create => create(media, (lock, keys), &options, &registry)?,
             Err(error) => return Err(error.into()),
         };
         if options.background {
@@ -539,7 +544,7 @@ fn close_elsewhere(inner: &Arc<Inner>, threads: Option<Threads>) {
 impl Inner {
     /// Assembles the store from its parts. `names` are bound as the log's control file has them now.
     pub(crate) fn new(parts: StoreParts, options: &Options, registry: &Registry, next_txn: u64) -> Result<Inner> {
-        let StoreParts { media, log, pool, heaps, lock } = parts;
+        let StoreParts { media, log, pool, heaps, lock, keys } = parts;
         schema::note(registry, &log)?;
         let numbers = Numbers::bind(registry, &log.control().names);
         let space_numbers = SpaceNumbers::of(&numbers);
@@ -565,6 +570,7 @@ impl Inner {
             checkpoints: Checkpoints::default(),
             rest_of_redo: RestOfRedo::default(),
             backups: Backups::new(&media),
+            keys,
             archive,
             consumers,
             keepers: Keepers::default(),
@@ -682,6 +688,7 @@ pub(crate) struct StoreParts {
     pub(crate) pool: Pool,
     pub(crate) heaps: FoundHeaps,
     pub(crate) lock: DirectoryLock,
+    pub(crate) keys: Option<StoreKeys>,
 }
 
 /// The store, as its memory uses it.
@@ -722,7 +729,10 @@ fn names(media: &Arc<dyn Media>) -> Result<Vec<String>> {
     media.list("").map_err(|error| Error::io("listing the store's directory", error))
 }
 
-fn create(media: Arc<dyn Media>, lock: DirectoryLock, options: &Options, registry: &Registry) -> Result<Store> {
+/// The lock of a store's directory, and the keys that it was opened with.
+pub(crate) type Held = (DirectoryLock, Option<StoreKeys>);
+
+fn create(media: Arc<dyn Media>, (lock, keys): Held, options: &Options, registry: &Registry) -> Result<Store> {
     if names(&media)?.iter().any(|file| file == cedrat_pages::PAGE_FILE) {
         // There are pages without a log: creating a store over them would lose them permanently.
         let file = CONTROL_FILE.to_owned();
@@ -735,7 +745,7 @@ fn create(media: Arc<dyn Media>, lock: DirectoryLock, options: &Options, registr
     let heaps = FoundHeaps::load(&media, store, &options.memory, 0, 0)?;
     let pool = Pool::open(Arc::clone(&media), log.clone(), pool_options(options))?;
     pool.ensure_len(CATALOGUE.get() + 1)?;
-    let inner = Inner::new(StoreParts { media, log, pool, heaps, lock }, options, registry, 1)?;
+    let inner = Inner::new(StoreParts { media, log, pool, heaps, lock, keys }, options, registry, 1)?;
     inner.space.load(&inner.pool)?;
     let store = Store::around(inner);
     let end = store.inner.log.current_lsn().next();

@@ -468,6 +468,7 @@ impl ControlFile {
     /// Both slots begin as they will: a crash may lose any sector of the first write, also the first one, and the file must
     /// be [recognised](ControlFile::is_unfinished) then.
     pub(crate) fn create(media: &dyn Media, is_locked: bool) -> Result<(ControlFile, Option<LockGuard>), LogError> {
+        cedrat_media::refuse_encrypted(media)?;
         let doing = "creating the control file";
         let file = match media.open(CONTROL_FILE, OpenMode::Create) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
@@ -532,6 +533,7 @@ impl ControlFile {
             _ => None,
         });
         let (offset, what) = bad.unwrap_or((0, "both copies of the control file are empty"));
+        cedrat_media::refuse_encrypted(media)?;
         Err(LogError::damaged(path, offset, what))
     }
 

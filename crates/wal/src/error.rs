@@ -2,6 +2,7 @@
 
 use std::io;
 
+use cedrat_media::KeyError;
 use cedrat_sync::Arc;
 use thiserror::Error;
 
@@ -145,6 +146,9 @@ pub enum LogError {
         /// The last LSN of the archive.
         last: Lsn,
     },
+    /// The directory is encrypted with another key, or with one and none was given, or with none.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// The log was stopped permanently; only reopening the store helps.
     #[error(transparent)]
     Stopped(#[from] Stopped),

@@ -13,6 +13,7 @@ mod crash_heap_blocks;
 mod crash_heap_blocks_alone;
 mod crash_kills;
 mod damages;
+mod encrypted;
 mod engine_shuttle;
 mod freed;
 mod heap_bank;

@@ -106,6 +106,29 @@ pub(crate) struct Restore {
     #[arg(long, value_name = "TIME", requires = "archive")]
     pub(crate) time: Option<Timestamp>,
 
+    /// A file with the key of the restored store [default: that of --key-file]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) new_key_file: Option<PathBuf>,
+
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Give an encrypted store, backup or archive another key, also while it is open.
+///
+/// The key of its data stays, and is encrypted with the new key of the user. A crash leaves the old key or the new one. A store and its
+/// archive have each a key; to change the key of the data, restore a backup with --new-key-file.
+#[derive(Debug, Args)]
+pub(crate) struct RotateKey {
+    /// The folder of the store, of the backup or of the archive
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// A file with the new key; the present one is given by --key-file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) new_key_file: PathBuf,
+
     /// Print the result as one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use copies::{Archive, Backup, BackupCopy, BackupVerify, OfBackup, Restore, Scrub};
+pub(crate) use copies::{Archive, Backup, BackupCopy, BackupVerify, OfBackup, Restore, RotateKey, Scrub};
 pub(crate) use tools::{Dump, Load, Locks, Moment, Page, Pins, Read, Salvage, Space};
 
 /// Transactions as a library: a tour, a crash workload, and subcommands that inspect a store.
@@ -17,6 +17,18 @@ pub(crate) use tools::{Dump, Load, Locks, Moment, Page, Pins, Read, Salvage, Spa
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
+
+    #[command(flatten)]
+    pub(crate) keys: Keys,
+}
+
+/// The keys of encrypted directories.
+#[derive(Debug, Args)]
+pub(crate) struct Keys {
+    /// A file with the key of an encrypted store, backup or archive: 32 random bytes, or 64 hexadecimal digits; repeat it for older
+    /// keys
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) key_file: Vec<PathBuf>,
 }
 
 /// Parses a number of seconds, at most some thirty years.
@@ -47,6 +59,7 @@ pub(crate) enum Command {
     Salvage(Salvage),
     Backup(Backup),
     Restore(Restore),
+    RotateKey(RotateKey),
     Archive(Archive),
     Scrub(Scrub),
     Log(Log),

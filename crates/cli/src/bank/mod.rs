@@ -18,6 +18,7 @@ use std::sync::Arc;
 use cedrat::media::RealDisk;
 use cedrat::txn::{Options, Result, Store};
 
+use crate::disks::Disks;
 use crate::output::{Outcome, fail};
 
 /// Balance of each account when it is opened.
@@ -42,8 +43,8 @@ fn check_place(store: &Store, in_heaps: bool) -> Outcome {
 }
 
 /// Opens the store of a bank, which is recovering it.
-fn open(directory: &Path, create: bool, partitions: u16) -> Result<Store> {
-    let options = Options { create, partitions, ..Options::default() };
+fn open(directory: &Path, disks: &Disks, create: bool, partitions: u16) -> Result<Store> {
+    let options = disks.options(Options { create, partitions, ..Options::default() });
     let media = Arc::new(RealDisk::new(directory));
     Ok(Store::open(media, options, crate::registry())?)
 }

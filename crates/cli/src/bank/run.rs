@@ -11,6 +11,7 @@ use super::heap::HeapBank;
 use super::pages::{Bank, PageAccounts};
 use super::{TRANSFERS_IN_ENTRY, check_place, open};
 use crate::arguments::{BankRun, CommitMode};
+use crate::disks::Disks;
 use crate::output::{Context, Failure, Outcome, fail, line};
 use crate::threads::spawn;
 
@@ -67,8 +68,8 @@ pub(super) trait AccountStore {
 }
 
 /// Runs the bank. Returns only if an end was asked for.
-pub(crate) fn run(arguments: &BankRun) -> Outcome {
-    let store = open(&arguments.directory, true, arguments.partitions).while_doing("opening the bank")?;
+pub(crate) fn run(arguments: &BankRun, disks: &Disks) -> Outcome {
+    let store = open(&arguments.directory, disks, true, arguments.partitions).while_doing("opening the bank")?;
     check_place(&store, arguments.heap)?;
     if arguments.heap {
         let bank = HeapBank::open_or_create(&store.memory(), arguments.accounts)?;

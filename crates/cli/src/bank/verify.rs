@@ -2,9 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::sync::Arc;
 
-use cedrat::media::{Media, RealDisk};
 use cedrat::txn::Store;
 use cedrat_wal::{Log, LogError};
 use serde::Serialize;
@@ -13,6 +11,7 @@ use super::heap::HeapBank;
 use super::pages::Bank;
 use super::{OPENING_BALANCE, acks, check_place, open};
 use crate::arguments::BankVerify;
+use crate::disks::Disks;
 use crate::output::{self, Context, Failure, Outcome, fail, grouped};
 
 /// Maximum number of missing transfers that are named.
@@ -40,15 +39,18 @@ struct Verdict {
 }
 
 /// Recovers the bank and compares it with what its runs have promised.
-pub(crate) fn verify(arguments: &BankVerify) -> Outcome {
+pub(crate) fn verify(arguments: &BankVerify, disks: &Disks) -> Outcome {
     let acks_file = File::open(&arguments.acks).while_doing(arguments.acks.display())?;
     let acks_file = BufReader::new(acks_file);
     // Looked at first, because a run that was killed before its store was made has promised nothing.
-    let media: Arc<dyn Media> = Arc::new(RealDisk::new(&arguments.directory));
-    let verdict = match Log::look(&media) {
-        Err(LogError::Absent { .. }) => judge(Verdict::default(), acks_file, |_| Ok(false))?,
-        _ => {
-            let store = open(&arguments.directory, false, 1).while_doing("opening the bank")?;
+    let is_absent = match disks.plain_or_open(&arguments.directory)? {
+        Some(media) => matches!(Log::look(&media), Err(LogError::Absent { .. })),
+        None => true,
+    };
+    let verdict = match is_absent {
+        true => judge(Verdict::default(), acks_file, |_| Ok(false))?,
+        false => {
+            let store = open(&arguments.directory, disks, false, 1).while_doing("opening the bank")?;
             check_place(&store, arguments.heap)?;
             let verdict = match arguments.heap {
                 true => examine_heap(&store, acks_file)?,

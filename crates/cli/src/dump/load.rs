@@ -15,6 +15,7 @@ use super::graph;
 use super::line::{DumpedKind, Line, Reader};
 use super::unfinished::Unfinished;
 use crate::arguments::Load;
+use crate::disks::Disks;
 use crate::output::{self, Context, Failure, Outcome, fail, grouped, plain};
 
 /// Number of elements, and of their bytes, of a transaction.
@@ -68,7 +69,7 @@ struct Loader<R> {
 }
 
 /// Makes a store from a dump.
-pub(crate) fn load(arguments: &Load) -> Outcome {
+pub(crate) fn load(arguments: &Load, disks: &Disks) -> Outcome {
     let from: Box<dyn BufRead> = match arguments.from.to_str() {
         Some("-") => Box::new(io::stdin().lock()),
         _ => Box::new(BufReader::new(File::open(&arguments.from).while_doing(arguments.from.display())?)),
@@ -80,7 +81,7 @@ pub(crate) fn load(arguments: &Load) -> Outcome {
         return fail(format!("{} is empty", arguments.from.display()));
     }
     let to = Unfinished::create(&arguments.directory)?;
-    let report = load_into(&to, from, false).while_doing(arguments.from.display())?;
+    let report = load_into(&to, from, disks, false).while_doing(arguments.from.display())?;
     to.complete()?;
     if arguments.json {
         return output::json(&report);
@@ -88,28 +89,33 @@ pub(crate) fn load(arguments: &Load) -> Outcome {
     print(&report)
 }
 
-fn open(media: Arc<dyn Media>, create: bool) -> Result<Store, Failure> {
+fn open(media: Arc<dyn Media>, disks: &Disks, create: bool) -> Result<Store, Failure> {
     let options = Options { create, ..Options::default() };
-    Ok(Store::open(media, options, crate::registry())?)
+    Ok(Store::open(media, disks.options(options), crate::registry())?)
 }
 
 /// Loads all lines behind the first one, closes the store, and checks it.
 ///
 /// `is_salvage`: the dump is of a damaged store, which may have a key twice, references to lost objects, and blocks of heaps that
 /// do not verify.
-pub(super) fn load_into<R: BufRead>(to: &Unfinished, from: Reader<R>, is_salvage: bool) -> Result<Report, Failure> {
-    let store = open(to.media(), true)?;
+pub(super) fn load_into<R: BufRead>(
+    to: &Unfinished,
+    from: Reader<R>,
+    disks: &Disks,
+    is_salvage: bool,
+) -> Result<Report, Failure> {
+    let store = open(to.media(), disks, true)?;
     let mut loader = Loader { from, store, txn: None, elements: 0, bytes: 0, is_salvage, report: Report::default() };
     loader.all()?;
     let Loader { store, mut report, .. } = loader;
     store.close()?;
-    check(to.media(), &mut report, is_salvage).while_doing("checking the loaded store")?;
+    check(to.media(), disks, &mut report, is_salvage).while_doing("checking the loaded store")?;
     Ok(report)
 }
 
 /// Opens the store again, and reads all pages and the blocks of heaps.
-fn check(media: Arc<dyn Media>, report: &mut Report, is_salvage: bool) -> Outcome {
-    let store = open(media, false)?;
+fn check(media: Arc<dyn Media>, disks: &Disks, report: &mut Report, is_salvage: bool) -> Outcome {
+    let store = open(media, disks, false)?;
     store.check()?;
     for heap in store.memory().heaps().into_iter().filter(|heap| heap.first_offset() > 0) {
         match heap.verify().while_doing(format!("heap {}", heap.name())) {

@@ -5,6 +5,7 @@ mod line;
 mod load;
 mod salvage;
 mod source;
+mod spool;
 mod unfinished;
 
 use std::io::{self, BufWriter, Write};
@@ -16,6 +17,7 @@ use cedrat::txn::{RecordId, Store, Txn};
 use cedrat_heap::HeapInfo;
 
 use crate::arguments::Dump;
+use crate::disks::Disks;
 use crate::output::{self, Context, Outcome, plain};
 use crate::verify::ToRead;
 use line::{DumpedKind, Hex, Line, VERSION, Word, Writer};
@@ -36,8 +38,8 @@ struct Dumped<W> {
 }
 
 /// Prints a store.
-pub(crate) fn dump(arguments: &Dump) -> Outcome {
-    let ToRead { recovered, lsn, heaps } = ToRead::open(&arguments.read)?;
+pub(crate) fn dump(arguments: &Dump, disks: &Disks) -> Outcome {
+    let ToRead { recovered, lsn, heaps } = ToRead::open(&arguments.read, disks)?;
     let id = recovered.store.log().control().store;
     let to = Writer::new(BufWriter::new(io::stdout().lock()));
     let mut dumped = Dumped { to, lines: 0, structures: 0, heaps: 0, skipped: 0 };

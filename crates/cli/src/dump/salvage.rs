@@ -1,12 +1,10 @@
 //! `cedrat salvage`: all that can be read from damaged files, in a new store.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{BufReader, BufWriter, Seek};
-use std::path::Path;
+use std::io::{BufReader, BufWriter};
 
 use cedrat::heap::WORD_LEN;
-use cedrat::media::{Media, OpenMode, RealDisk};
+use cedrat::media::{Media, OpenMode};
 use cedrat::pages::PageId;
 use cedrat::structures::{Kind, Named};
 use cedrat_heap::HeapInfo;
@@ -19,9 +17,11 @@ use serde::Serialize;
 use super::line::{Hex, Line, Reader, VERSION, Word, Writer};
 use super::load::{self, Report as Loaded};
 use super::source::Source;
+use super::spool::Spool;
 use super::unfinished::Unfinished;
 use super::{Dumped, dumped_kind, place, words_in};
 use crate::arguments::Salvage;
+use crate::disks::Disks;
 use crate::look;
 use crate::output::{self, Context, Failure, Outcome, fail, grouped, plain};
 
@@ -76,7 +76,7 @@ struct Loss {
 struct Salvaging<'s> {
     source: &'s Source,
     claims: Claims,
-    to: Dumped<BufWriter<File>>,
+    to: Dumped<BufWriter<Spool>>,
     report: Report,
     /// The reason why the dump could not be written.
     failed: Option<Failure>,
@@ -85,12 +85,13 @@ struct Salvaging<'s> {
 }
 
 /// Saves what can be read.
-pub(crate) fn salvage(arguments: &Salvage) -> Outcome {
+pub(crate) fn salvage(arguments: &Salvage, disks: &Disks) -> Outcome {
     look::is_directory(&arguments.directory)?;
     let to = Unfinished::create(&arguments.to)?;
-    let source = Source::open(&arguments.directory)?;
-    let file = tempfile::tempfile()?;
-    let to_file = Writer::new(BufWriter::new(file.try_clone()?));
+    let source = Source::open(&arguments.directory, disks)?;
+    let media = disks.open(&arguments.directory)?;
+    let spool = Spool::create(&*media)?;
+    let to_file = Writer::new(BufWriter::new(spool.clone()));
     let dumped = Dumped { to: to_file, lines: 0, structures: 0, heaps: 0, skipped: 0 };
     let report = Report {
         is_recovered: source.is_recovered(),
@@ -104,10 +105,10 @@ pub(crate) fn salvage(arguments: &Salvage) -> Outcome {
         let (file, what) = (PAGE_FILE.to_owned(), "all pages: the file has none, or is missing".to_owned());
         salvaging.lose(Loss { file, offset: None, of: None, what, elements: None });
     }
-    salvaging.all(&arguments.directory)?;
+    salvaging.all(&*media)?;
     let mut report = salvaging.report;
     drop(source);
-    let loaded = read_back(&to, file).while_doing("writing what was read to the new store")?;
+    let loaded = read_back(&to, spool, disks).while_doing("writing what was read to the new store")?;
     report.lost_references = loaded.lost_references;
     report.losses += loaded.problems.len() as u64;
     report.lost.extend(loaded.problems.into_iter().map(|what| Loss {
@@ -122,11 +123,10 @@ pub(crate) fn salvage(arguments: &Salvage) -> Outcome {
     print(&report, arguments.json)
 }
 
-fn read_back(to: &Unfinished, mut file: File) -> Result<Loaded, Failure> {
-    file.rewind()?;
-    let mut from = Reader::new(BufReader::new(file));
+fn read_back(to: &Unfinished, spool: Spool, disks: &Disks) -> Result<Loaded, Failure> {
+    let mut from = Reader::new(BufReader::new(spool));
     from.line()?;
-    load::load_into(to, from, true)
+    load::load_into(to, from, disks, true)
 }
 
 /// Finds the pages that name their structure, and those that are damaged. Takes 16 bytes of memory for each page.
@@ -150,13 +150,13 @@ fn scan(source: &Source) -> (Claims, BTreeSet<PageId>) {
 
 impl Salvaging<'_> {
     /// Writes a dump of all that can be read.
-    fn all(&mut self, directory: &Path) -> Outcome {
+    fn all(&mut self, media: &dyn Media) -> Outcome {
         let store = self.source.store_id().unwrap_or_default();
         self.to.to.line(&Line::Dump { version: VERSION, store: Hex(store.to_vec()), lsn: 0 })?;
         for named in self.names() {
             self.structure(&named)?;
         }
-        self.heaps(directory)?;
+        self.heaps(media)?;
         for page in std::mem::take(&mut self.damaged) {
             self.lose_page(page, None, "a page that no readable structure leads to", None);
         }
@@ -230,7 +230,7 @@ impl Salvaging<'_> {
     }
 
     /// Writes a line; the first failure is kept, and nothing more is written.
-    fn put(to: &mut Dumped<BufWriter<File>>, failed: &mut Option<Failure>, line: &Line) {
+    fn put(to: &mut Dumped<BufWriter<Spool>>, failed: &mut Option<Failure>, line: &Line) {
         if failed.is_none() {
             *failed = to.line(line).err();
         }
@@ -293,8 +293,7 @@ impl Salvaging<'_> {
         }
     }
 
-    fn heaps(&mut self, directory: &Path) -> Outcome {
-        let media = RealDisk::new(directory);
+    fn heaps(&mut self, media: &dyn Media) -> Outcome {
         let name = "heaps.root";
         if media.open(name, OpenMode::Read).is_err() {
             return Ok(());
@@ -304,8 +303,8 @@ impl Salvaging<'_> {
             self.lose(lost("the heaps: the name of the store is lost".into()));
             return Ok(());
         };
-        match cedrat_heap::look(&media as &dyn Media, &store) {
-            Ok(infos) => infos.iter().try_for_each(|info| self.heap(&media, &store, info)),
+        match cedrat_heap::look(media, &store) {
+            Ok(infos) => infos.iter().try_for_each(|info| self.heap(media, &store, info)),
             Err(error) => {
                 self.lose(lost(Failure::from(error).0));
                 Ok(())
@@ -313,7 +312,7 @@ impl Salvaging<'_> {
         }
     }
 
-    fn heap(&mut self, media: &RealDisk, store: &[u8; 16], info: &HeapInfo) -> Outcome {
+    fn heap(&mut self, media: &dyn Media, store: &[u8; 16], info: &HeapInfo) -> Outcome {
         self.report.heaps.push(info.name.clone());
         if let Some(recovered) = self.source.store_with_heaps() {
             return self.to.heap(recovered, info).while_doing(&info.name);

@@ -2,9 +2,9 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-use cedrat::media::{Media, OpenMode, RealDisk};
+use cedrat::media::{Media, OpenMode};
 use cedrat::pages::{PAGE_LEN, PageId};
 use cedrat::txn::Store;
 use cedrat_media::{AlignedBuf, FileId, read_exact_at};
@@ -12,6 +12,7 @@ use cedrat_pages::{PAGE_FILE, PageAtHome, PageBuf, verify};
 use cedrat_txn::{GROUP_PAGES, SPACE_MAP};
 use cedrat_wal::{LOCK_FILE, Log, StoreId};
 
+use crate::disks::Disks;
 use crate::output::{Failure, fail};
 use crate::verify::{Recovered, recovered, recovered_without_heaps};
 
@@ -20,7 +21,7 @@ const STORE_AT: usize = 24;
 
 /// The pages of a store that may be damaged anywhere.
 pub(super) struct Source {
-    media: RealDisk,
+    media: Arc<dyn Media>,
     recovered: Result<Recovered, String>,
     /// Whether the recovered store has the heaps.
     has_heaps: bool,
@@ -33,17 +34,17 @@ pub(super) struct Source {
 
 impl Source {
     /// Recovers the store without changing it, if that is possible.
-    pub(super) fn open(directory: &Path) -> Result<Source, Failure> {
-        let media = RealDisk::new(directory);
+    pub(super) fn open(directory: &Path, disks: &Disks) -> Result<Source, Failure> {
+        let media = disks.open(directory)?;
         match media.lock(LOCK_FILE) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 return fail(format!("the store in {} is open elsewhere", directory.display()));
             }
             _ => {}
         }
-        let recovered = recovered(directory).map(|recovered| (recovered, true)).or_else(|Failure(why)| {
+        let recovered = recovered(directory, disks).map(|recovered| (recovered, true)).or_else(|Failure(why)| {
             // Damage of a heap takes no commit from the pages.
-            recovered_without_heaps(directory).map(|recovered| (recovered, false)).map_err(|_| why)
+            recovered_without_heaps(directory, disks).map(|recovered| (recovered, false)).map_err(|_| why)
         });
         let has_heaps = recovered.as_ref().is_ok_and(|&(_, has_heaps)| has_heaps);
         let recovered = recovered.map(|(recovered, _)| recovered);
@@ -53,7 +54,7 @@ impl Source {
         }
         let at_home = home.and_then(|file| media.len(file).ok()).unwrap_or_default() / PAGE_LEN as u64;
         let pages = recovered.as_ref().map_or(at_home, |recovered| recovered.store.pool().len_pages());
-        let store = store_id(directory, &media);
+        let store = store_id(&media);
         Ok(Source { media, recovered, has_heaps, home, pages, store, map: Mutex::new(None) })
     }
 
@@ -99,18 +100,18 @@ impl Source {
 
     fn at_home(&self, page: PageId) -> Option<PageBuf> {
         let mut bytes = AlignedBuf::zeroed(PAGE_LEN);
-        read_exact_at(&self.media, self.home?, page.file_offset(), &mut bytes).ok()?;
+        read_exact_at(&*self.media, self.home?, page.file_offset(), &mut bytes).ok()?;
         let image: &[u8; PAGE_LEN] = (&bytes[..]).try_into().expect("the length of a page");
         let is_zero = image.iter().all(|&byte| byte == 0);
         if !is_zero && verify(image, page).is_ok() {
             return Some(PageBuf::from_bytes(page, image));
         }
-        let found = PageAtHome::look(&self.media, page).ok()?;
+        let found = PageAtHome::look(&*self.media, page).ok()?;
         if found.damage.is_none() {
             return Some(found.bytes);
         }
         let copy = self.media.open(cedrat_pages::DOUBLE_WRITE_FILE, OpenMode::Read).ok()?;
-        read_exact_at(&self.media, copy, found.copy_at?, &mut bytes).ok()?;
+        read_exact_at(&*self.media, copy, found.copy_at?, &mut bytes).ok()?;
         Some(PageBuf::from_bytes(page, (&bytes[..]).try_into().expect("the length of a page")))
     }
 
@@ -136,13 +137,12 @@ impl Source {
 }
 
 /// Returns the store's name from its control file, or else from the root of its heaps.
-fn store_id(directory: &Path, media: &RealDisk) -> Option<StoreId> {
-    let shared: std::sync::Arc<dyn Media> = std::sync::Arc::new(RealDisk::new(directory));
-    if let Ok(found) = Log::look(&shared) {
+fn store_id(media: &Arc<dyn Media>) -> Option<StoreId> {
+    if let Ok(found) = Log::look(media) {
         return Some(found.control().store);
     }
     let file = media.open("heaps.root", OpenMode::Read).ok()?;
     let mut bytes = AlignedBuf::zeroed(4096);
-    read_exact_at(media, file, 0, &mut bytes).ok()?;
+    read_exact_at(&**media, file, 0, &mut bytes).ok()?;
     bytes[STORE_AT..STORE_AT + 16].try_into().ok()
 }

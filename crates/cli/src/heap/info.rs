@@ -1,10 +1,10 @@
 //! `cedrat heap info`: which heaps a store has.
 
-use cedrat::media::RealDisk;
 use cedrat_heap::{HeapInfo, look};
 use serde::Serialize;
 
 use crate::arguments;
+use crate::disks::Disks;
 use crate::look::Looked;
 use crate::output::{self, Outcome, bytes, grouped};
 
@@ -61,10 +61,10 @@ impl From<HeapInfo> for Heap {
 }
 
 /// Prints what the store's root says of its heaps.
-pub(crate) fn info(arguments: &arguments::HeapInfo) -> Outcome {
-    let Looked { found, .. } = &Looked::at(&arguments.directory)?;
-    let media = RealDisk::new(&arguments.directory);
-    let heaps = look(&media, &found.control().store)?;
+pub(crate) fn info(arguments: &arguments::HeapInfo, disks: &Disks) -> Outcome {
+    let Looked { found, .. } = &Looked::at(&arguments.directory, disks)?;
+    let media = disks.open(&arguments.directory)?;
+    let heaps = look(&*media, &found.control().store)?;
     let about = About { heaps: heaps.into_iter().map(Heap::from).collect() };
     if arguments.json {
         return output::json(&about);

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use cedrat::media::RealDisk;
 use cedrat::txn::Store;
 use cedrat_heap::look_at_chunks;
 use serde::Serialize;
 
 use crate::arguments::HeapVerify;
+use crate::disks::Disks;
 use crate::look::Looked;
 use crate::output::{self, Failure, Outcome, bytes, grouped};
 use crate::verify::recovered;
@@ -83,16 +83,16 @@ pub(crate) fn examine(store: &Store, problems: &mut Vec<String>) -> Vec<Usage> {
 }
 
 /// Verifies the heaps of a store.
-pub(crate) fn verify(arguments: &HeapVerify) -> Outcome {
-    let looked = Looked::at(&arguments.directory)?;
+pub(crate) fn verify(arguments: &HeapVerify, disks: &Disks) -> Outcome {
+    let looked = Looked::at(&arguments.directory, disks)?;
     let mut verdict = Verdict::default();
-    if let Err(Failure(problem)) = look_at_files(&arguments.directory, &looked, &mut verdict) {
+    if let Err(Failure(problem)) = look_at_files(arguments, disks, &looked, &mut verdict) {
         verdict.problems.push(problem);
     }
     drop(looked);
     // Recovery would say the first of them again.
     if verdict.problems.is_empty()
-        && let Err(Failure(problem)) = judge(&arguments.directory, &mut verdict)
+        && let Err(Failure(problem)) = judge(&arguments.directory, disks, &mut verdict)
     {
         verdict.problems.push(problem);
     }
@@ -100,9 +100,9 @@ pub(crate) fn verify(arguments: &HeapVerify) -> Outcome {
     report(&verdict, arguments.json)
 }
 
-fn look_at_files(directory: &Path, looked: &Looked, verdict: &mut Verdict) -> Outcome {
-    let media = RealDisk::new(directory);
-    for looked in look_at_chunks(&media, &looked.found.control().store)? {
+fn look_at_files(arguments: &HeapVerify, disks: &Disks, looked: &Looked, verdict: &mut Verdict) -> Outcome {
+    let media = disks.open(&arguments.directory)?;
+    for looked in look_at_chunks(&*media, &looked.found.control().store)? {
         let read = looked.sound + looked.never_written;
         let damaged = if looked.heap.checkpoint > 0 { looked.heap.chunks - read } else { 0 };
         let (sound, never_written) = (looked.sound, looked.never_written);
@@ -112,8 +112,8 @@ fn look_at_files(directory: &Path, looked: &Looked, verdict: &mut Verdict) -> Ou
     Ok(())
 }
 
-fn judge(directory: &Path, verdict: &mut Verdict) -> Outcome {
-    let recovered = recovered(directory)?;
+fn judge(directory: &Path, disks: &Disks, verdict: &mut Verdict) -> Outcome {
+    let recovered = recovered(directory, disks)?;
     verdict.words_replayed = recovered.store.recovery().heap_words;
     verdict.heaps = examine(&recovered.store, &mut verdict.problems);
     Ok(())

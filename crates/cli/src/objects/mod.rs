@@ -13,6 +13,7 @@ use cedrat::structures::{Catalogue, Kind};
 use serde_json::{Map, Value as Json, json};
 
 use crate::arguments::{Objects, ObjectsWhat};
+use crate::disks::Disks;
 use crate::java::{self, Classes, Meaning, Value, readable};
 use crate::look::Looked;
 use crate::output::{Context, Failure, Outcome, fail};
@@ -25,10 +26,10 @@ const OF_JAVA: &str = "objects";
 const PROBLEMS_MAX: usize = 100;
 
 /// Looks at the objects of a store.
-pub(crate) fn objects(arguments: &Objects) -> Outcome {
+pub(crate) fn objects(arguments: &Objects, disks: &Disks) -> Outcome {
     // A directory without a store is refused before anything is prepared for it.
-    drop(Looked::at(&arguments.directory)?);
-    let seen = Seen::open(arguments)?;
+    drop(Looked::at(&arguments.directory, disks)?);
+    let seen = Seen::open(arguments, disks)?;
     match &arguments.what {
         None => summary::summary(&seen, arguments.json),
         Some(ObjectsWhat::Show(what)) => show::show(&seen, what, arguments.json),
@@ -46,8 +47,8 @@ struct Seen {
 }
 
 impl Seen {
-    fn open(arguments: &Objects) -> Result<Seen, Failure> {
-        let recovered = recovered(&arguments.directory)?;
+    fn open(arguments: &Objects, disks: &Disks) -> Result<Seen, Failure> {
+        let recovered = recovered(&arguments.directory, disks)?;
         let store = &recovered.store;
         let mut txn = store.begin();
         let all = Catalogue::open(store)?.list(&mut txn)?;

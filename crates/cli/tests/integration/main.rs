@@ -7,6 +7,7 @@ mod changes;
 mod common;
 mod completions;
 mod dump;
+mod encryption;
 mod face;
 mod guide;
 mod heap;

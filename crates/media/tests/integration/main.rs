@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod crashes;
+mod encryption;
 mod faults;
 mod kills;
 mod model;

@@ -36,7 +36,7 @@ use cedrat_heap::FoundHeaps;
 use cedrat_media::Media;
 use cedrat_pages::{Home, Pool, PoolOptions};
 use cedrat_sync::{Arc, planted};
-use cedrat_wal::{ByteLen, DirectoryLock, Found, Log, UNDO_RECORDS_PER_FORCE_MAX};
+use cedrat_wal::{ByteLen, Found, Log, UNDO_RECORDS_PER_FORCE_MAX};
 
 use on_demand::OnDemand;
 
@@ -46,14 +46,14 @@ use crate::prepared;
 use crate::registry::Registry;
 use crate::report::{Progress, RecoveryReport};
 use crate::schema;
-use crate::store::{Inner, Store, StoreParts, frames_for, log_options, pool_options};
+use crate::store::{Held, Inner, Store, StoreParts, frames_for, log_options, pool_options};
 use crate::trace::{event, span};
 
 /// Opens an existing store.
 pub(crate) fn recover(
     media: Arc<dyn Media>,
     found: Found,
-    lock: DirectoryLock,
+    (lock, keys): Held,
     options: &Options,
     registry: &Registry,
 ) -> Result<Store> {
@@ -86,7 +86,7 @@ pub(crate) fn recover(
     let pages_end = analysis.pages_end.max(crate::CATALOGUE.get() + 1);
     pool.ensure_len(pages_end)?;
     let next_txn = analysis.next_txn.max(checkpoint.next_txn);
-    let parts = StoreParts { media, log, pool, heaps, lock };
+    let parts = StoreParts { media, log, pool, heaps, lock, keys };
     let store = Store::around(Inner::new(parts, options, registry, next_txn)?);
     store.inner.set_recovering(true);
 

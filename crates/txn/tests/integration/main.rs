@@ -14,6 +14,7 @@ mod closing;
 mod common;
 mod crashes;
 mod deferred;
+mod encryption;
 mod epochs;
 mod full_disk;
 mod heap_blocks;
