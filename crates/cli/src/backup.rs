@@ -131,7 +131,7 @@ pub(crate) fn restore(arguments: &Restore, disks: &Disks) -> Outcome {
     }
     // A missing directory would be created.
     backups.iter().map(|backup| backup.as_path()).chain(archive).try_for_each(look::is_directory)?;
-    let new_key = arguments.new_key_file.as_ref().map(read_key).transpose()?.map(Encryption::with_key);
+    let new_key = arguments.new_key_file.as_deref().map(read_key).transpose()?.map(Encryption::with_key);
     let from = disks.encryption();
     let report = cedrat::restore_encrypted(backups, archive, from, to, new_key.as_ref().or(from), target)
         .while_doing("restoring the backup")?;

@@ -1,7 +1,7 @@
 //! Directories of stores, backups and archives, with the keys of those that are encrypted.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use cedrat::media::{Encryption, Key, Media, RealDisk};
@@ -81,7 +81,7 @@ pub(crate) fn scratch(beside: &dyn Media, directory: &Path) -> Result<Arc<dyn Me
 }
 
 /// Reads a key from a file.
-pub(crate) fn read_key(file: &PathBuf) -> Result<Key, Failure> {
+pub(crate) fn read_key(file: &Path) -> Result<Key, Failure> {
     let bytes = fs::read(file).while_doing(file.display())?;
     match Key::parse(&bytes) {
         Some(key) => Ok(key),
