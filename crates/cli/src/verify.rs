@@ -118,7 +118,7 @@ fn viewed(
     let options = Options { progress: Some(on(&bar)), ..looking() };
     let (store, lsn) = open_as_of(&view, options, crate::registry()).while_doing("restoring the backup")?;
     bar.finish_and_clear();
-    Ok((Recovered { store, scratch }, lsn, disk))
+    Ok((Recovered { store, _scratch: scratch }, lsn, disk))
 }
 
 /// A store to be read: as recovery leaves it, or as it was at a moment.
@@ -175,7 +175,7 @@ pub(crate) fn verify(arguments: &Verify, disks: &Disks) -> Outcome {
 /// A store as recovery leaves it, with what recovery has written elsewhere.
 pub(crate) struct Recovered {
     pub(crate) store: Store,
-    scratch: TempDir,
+    _scratch: TempDir,
 }
 
 /// Recovers the store in `directory` without changing it, and rolls back prepared transactions where that has written.
@@ -230,7 +230,7 @@ fn recovered_on(overlay: Arc<Overlay>, scratch: TempDir) -> Result<Recovered, Fa
     let options = Options { progress: Some(on(&bar)), ..looking() };
     let store = Store::open(overlay, options, crate::registry()).while_doing("recovering")?;
     bar.finish_and_clear();
-    Ok(Recovered { store, scratch })
+    Ok(Recovered { store, _scratch: scratch })
 }
 
 /// Walks all of a recovered store.

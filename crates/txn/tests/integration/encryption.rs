@@ -138,9 +138,10 @@ fn encrypted_store_writes_no_plain_bytes() {
     world.store.extend_archive().unwrap();
     let since = SimDisk::new();
     let chain = world.store.backup_chain(&media(&full), &[]).unwrap();
-    world.store.backup_since(&chain, &media(&since), BackupOptions::default()).unwrap();
+    let continued = || BackupOptions { since: Some(&chain), ..BackupOptions::default() };
+    world.store.backup(&media(&since), continued()).unwrap();
     let (bytes, streamed) = (Bytes::default(), SimDisk::new());
-    world.store.backup_to_stream(Some(&chain), bytes.clone(), BackupOptions::default(), &mut |_| ()).unwrap();
+    world.store.backup_to_stream(bytes.clone(), continued()).unwrap();
     restore_stream(&mut &**bytes.0.lock().unwrap(), &media(&streamed)).unwrap();
     let scratch = SimDisk::new();
     let view = View {
