@@ -33,6 +33,7 @@ mod entries;
 mod epoch;
 mod error;
 mod event;
+mod feed;
 mod follow;
 mod force;
 mod forget;
@@ -71,6 +72,7 @@ pub use entries::{
 };
 pub use epoch::{Epoch, Epochs};
 pub use error::{LogError, LogFull, StopReason, Stopped};
+pub use feed::{BlocksChecksum, LogPiece, LogPosition, LogState};
 pub use forget::ArchivePoint;
 pub use index::{KeysOf, RecordIndex};
 pub use log::{Forced, Log};

@@ -38,11 +38,16 @@ mod at {
 /// The maximum length of a description in bytes.
 const DESCRIPTION_LEN_MAX: usize = 1 << 20;
 
+/// Returns the time in milliseconds since 1970, UTC.
+pub(crate) fn now_millis() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+}
+
 /// A moment of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moment {
     /// Every synchronous commit that had returned at this time is in the archive. Milliseconds since 1970, UTC.
-    millis: u64,
+    pub(crate) millis: u64,
     /// The archive had all records up to this LSN.
     pub up_to: Lsn,
     /// The description of the rest of the store, if it has changed since the moment before.
@@ -50,18 +55,13 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Creates a moment with the present time, without an LSN.
-    pub(crate) fn now() -> Moment {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Moment { millis: since.as_millis() as u64, up_to: Lsn::ZERO, description: Vec::new() }
-    }
-
     /// Returns the time: every synchronous commit that had returned then is archived.
     pub fn time(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_millis(self.millis)
     }
 
-    fn encode(&self) -> Vec<u8> {
+    /// Returns the moment as it stands in its file.
+    pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; at::DESCRIPTION];
         bytes[at::LEN..at::TIME].copy_from_slice(&(self.description.len() as u32).to_le_bytes());
         bytes[at::TIME..at::LSN].copy_from_slice(&self.millis.to_le_bytes());
@@ -73,7 +73,7 @@ impl Moment {
     }
 
     /// Returns the entry at the beginning of some bytes, if it is whole.
-    fn decode(bytes: &[u8]) -> Option<Moment> {
+    pub fn decode(bytes: &[u8]) -> Option<Moment> {
         let number =
             |at: usize| bytes.get(at..at + 8).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight")));
         let len = u32::from_le_bytes(bytes.get(at::LEN..at::TIME)?.try_into().expect("four bytes")) as usize;
