@@ -16,7 +16,7 @@ use crate::output::{self, Context, Outcome, grouped};
 
 /// The result of a backup or a restore.
 #[derive(Debug, Serialize)]
-struct Copied {
+pub(crate) struct Copied {
     /// Every transaction that had committed up to this LSN is in it.
     lsn: u64,
     /// Bytes of pages and heaps.
@@ -25,11 +25,11 @@ struct Copied {
 }
 
 impl Copied {
-    fn new(lsn: Lsn, bytes: u64, total: Duration) -> Copied {
+    pub(crate) fn new(lsn: Lsn, bytes: u64, total: Duration) -> Copied {
         Copied { lsn: lsn.get(), bytes, seconds: total.as_secs_f64() }
     }
 
-    fn print(&self, as_json: bool) -> Outcome {
+    pub(crate) fn print(&self, as_json: bool) -> Outcome {
         if as_json {
             return output::json(self);
         }

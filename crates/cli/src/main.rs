@@ -20,6 +20,7 @@ mod output;
 mod owners;
 mod page;
 mod pins;
+mod replicas;
 mod resolve;
 mod retry;
 mod scrub;
@@ -72,6 +73,8 @@ fn run(command: Command) -> Outcome {
         },
         Command::Restore(arguments) => backup::restore(&arguments),
         Command::Archive(arguments) => archive::archive(&arguments),
+        Command::Follow(arguments) => replicas::follow(&arguments),
+        Command::Promote(arguments) => replicas::promote(&arguments),
         Command::Scrub(arguments) => scrub::scrub(&arguments),
         Command::Log(arguments) => log::log(&arguments),
         Command::Changes(arguments) => changes::changes(&arguments),

@@ -64,6 +64,7 @@ mod rebuild;
 mod recovery;
 mod registry;
 mod rehearse;
+mod replicas;
 mod report;
 mod residents;
 mod restore;
@@ -117,6 +118,10 @@ pub use pins::{Pin, PinHolder, Pins};
 pub use prepared::{InDoubt, Prepared, Vote};
 pub use registry::Registry;
 pub use rehearse::Rehearsal;
+pub use replicas::{
+    FollowProgress, Follower, Quorum, REPLICA_FILE, ReplicaError, ReplicaFiles, ReplicaOptions, ReplicaServer,
+    ReplicaStatus, promote,
+};
 pub use report::{CheckReport, Progress, RecoveryReport, Undone};
 pub use restore::{RestoreReport, RestoreTarget, restore};
 pub use savepoint::Savepoint;

@@ -282,7 +282,9 @@ impl LogArchive {
             (known.durable_below, known.segments_begun) = (reached.durable_below, reached.segments_begun);
         }
         let moment = moment.map(|moment| Moment { up_to: control.promise, ..moment });
-        let is_new = moment.as_ref().is_some_and(|moment| self.moments.is_new(&moment.description));
+        let is_new = moment
+            .as_ref()
+            .is_some_and(|moment| self.moments.is_new(&moment.description) || self.moments.end_before(moment.up_to));
         if control == self.control && !is_new {
             return Ok(self.up_to());
         }

@@ -44,7 +44,7 @@ pub struct LogPosition {
     pub offsets: Vec<LogOffset>,
 }
 
-/// Whole blocks of one segment of a log.
+/// A run of whole blocks of one segment of a log.
 #[derive(Clone, Copy, Debug)]
 pub struct LogPiece<'a> {
     /// The partition.

@@ -98,6 +98,8 @@ pub(crate) struct Moments {
     end: u64,
     /// The newest description.
     description: Vec<u8>,
+    /// The LSN of the newest moment.
+    up_to: Lsn,
 }
 
 impl Moments {
@@ -108,7 +110,7 @@ impl Moments {
         let file = created
             .and_then(|file| media.set_len(file, 0).and_then(|()| media.sync(file)).map(|()| file))
             .map_err(|error| LogError::io(format!("creating the file {MOMENTS_FILE}"), error))?;
-        Ok(Moments { file, end: 0, description: Vec::new() })
+        Ok(Moments { file, end: 0, description: Vec::new(), up_to: Lsn::ZERO })
     }
 
     /// Opens the file of an archive with this number, whose moments end at an offset, and returns all of them, too. What follows is an
@@ -122,7 +124,7 @@ impl Moments {
         let name = file_name(number);
         let io = |error| LogError::io(format!("reading the file {name}"), error);
         let file = media.open(&name, mode).map_err(io)?;
-        Moments { file, end, description: Vec::new() }.read(media)
+        Moments { file, end, description: Vec::new(), up_to: Lsn::ZERO }.read(media)
     }
 
     /// Reads the file up to its end.
@@ -131,7 +133,7 @@ impl Moments {
         let io = |error| LogError::io(format!("reading {}", media.path(file)), error);
         let mut bytes = vec![0; media.len(file).map_err(io)?.min(end) as usize];
         read_exact_at(media, file, 0, &mut bytes).map_err(io)?;
-        let mut moments = Moments { file, end: 0, description: Vec::new() };
+        let mut moments = Moments { file, end: 0, description: Vec::new(), up_to: Lsn::ZERO };
         let mut list: Vec<Moment> = Vec::new();
         while let Some(moment) = Moment::decode(&bytes[moments.end as usize..]) {
             moments.add(&moment);
@@ -155,7 +157,7 @@ impl Moments {
         let name = file_name(number);
         let io = |error| LogError::io(format!("writing the file {name}"), error);
         let file = media.open(&name, OpenMode::Create).map_err(io)?;
-        let mut kept = Moments { file, end: 0, description: Vec::new() };
+        let mut kept = Moments { file, end: 0, description: Vec::new(), up_to: Lsn::ZERO };
         let first = moments.partition_point(|moment| moment.up_to < lsn).saturating_sub(1);
         let mut bytes = Vec::new();
         for (index, moment) in moments.iter().enumerate().skip(first) {
@@ -175,6 +177,11 @@ impl Moments {
     /// Returns the offset behind the newest moment.
     pub(crate) fn end(&self) -> u64 {
         self.end
+    }
+
+    /// Whether the newest moment, if there is one, lies before an LSN.
+    pub(crate) fn end_before(&self, lsn: Lsn) -> bool {
+        self.end > 0 && self.up_to < lsn
     }
 
     /// Whether a description differs from the newest one.
@@ -199,7 +206,7 @@ impl Moments {
     }
 
     fn add(&mut self, moment: &Moment) {
-        self.end += moment.len();
+        (self.end, self.up_to) = (self.end + moment.len(), moment.up_to);
         if !moment.description.is_empty() {
             self.description.clone_from(&moment.description);
         }

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod copies;
+mod replicas;
 mod tools;
 
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use copies::{Archive, Backup, BackupCopy, BackupVerify, OfBackup, Restore, Scrub};
+pub(crate) use replicas::{Follow, Promote};
 pub(crate) use tools::{Dump, Load, Locks, Page, Pins, Salvage, Space};
 
 /// Transactions as a library: a tour, a crash workload, and subcommands that inspect a store.
@@ -48,6 +50,8 @@ pub(crate) enum Command {
     Backup(Backup),
     Restore(Restore),
     Archive(Archive),
+    Follow(Follow),
+    Promote(Promote),
     Scrub(Scrub),
     Log(Log),
     Changes(Changes),

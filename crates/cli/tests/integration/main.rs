@@ -14,6 +14,7 @@ mod objects;
 mod page;
 mod pins;
 mod prepared;
+mod replicas;
 mod salvage;
 mod space;
 mod stores;

@@ -1,7 +1,7 @@
 //! Archives of stores, and restores of their backups to any moment.
 
 use cedrat_heap::{Heap, HeapOptions};
-use cedrat_media::{Call, Durability, Fault, FileId, Kill, LockGuard, Loss, Media, OpenMode, SimDisk};
+use cedrat_media::{Call, Durability, Fault, Kill, Loss, Media, OpenMode, SimDisk};
 use cedrat_pages::PageId;
 use cedrat_sync::Arc;
 use cedrat_txn::{
@@ -11,65 +11,7 @@ use cedrat_wal::{FoundArchive, LogError, Lsn};
 use std::io;
 
 use crate::common::*;
-
-/// An archive on the disk of its store: one journal has the calls of both.
-#[derive(Debug)]
-struct Beside(Arc<SimDisk>);
-
-impl Beside {
-    fn name(name: &str) -> String {
-        match name.split_once('/') {
-            Some((directory, name)) => format!("archive-{directory}/{name}"),
-            None => format!("archive/{name}"),
-        }
-    }
-
-    fn directory(name: &str) -> String {
-        if name.is_empty() { "archive".into() } else { format!("archive-{name}") }
-    }
-}
-
-impl Media for Beside {
-    fn open(&self, name: &str, mode: OpenMode) -> io::Result<FileId> {
-        self.0.open(&Beside::name(name), mode)
-    }
-    fn lock(&self, name: &str) -> io::Result<LockGuard> {
-        self.0.lock(&Beside::name(name))
-    }
-    fn list(&self, directory: &str) -> io::Result<Vec<String>> {
-        self.0.list(&Beside::directory(directory))
-    }
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.0.remove(&Beside::name(name))
-    }
-    fn sync_directory(&self, directory: &str) -> io::Result<()> {
-        self.0.sync_directory(&Beside::directory(directory))
-    }
-    fn len(&self, file: FileId) -> io::Result<u64> {
-        self.0.len(file)
-    }
-    fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read_at(file, offset, buffer)
-    }
-    fn write_at(&self, file: FileId, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<usize> {
-        self.0.write_at(file, offset, bytes, durability)
-    }
-    fn sync(&self, file: FileId) -> io::Result<()> {
-        self.0.sync(file)
-    }
-    fn allocate(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
-        self.0.allocate(file, offset, len)
-    }
-    fn punch(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
-        self.0.punch(file, offset, len)
-    }
-    fn set_len(&self, file: FileId, len: u64) -> io::Result<()> {
-        self.0.set_len(file, len)
-    }
-    fn path(&self, file: FileId) -> String {
-        self.0.path(file)
-    }
-}
+use crate::parts::Part;
 
 fn archived(to: Arc<dyn Media>) -> Options {
     Options { archive: Some(to), txn_log_limit_bytes: Some(u64::MAX), ..options() }
@@ -388,7 +330,7 @@ fn failed_extension_is_repeated() {
 fn crashed_store_extends_its_archive() {
     let disk = Arc::new(SimDisk::new());
     let opened = |disk: &Arc<SimDisk>| {
-        Store::open(Arc::clone(disk) as _, archived(Arc::new(Beside(Arc::clone(disk)))), registry())
+        Store::open(Arc::clone(disk) as _, archived(Arc::new(Part::of(disk, "archive"))), registry())
     };
     let store = opened(&disk).unwrap();
     let page = store.transact(page_with_zeros).unwrap();
@@ -424,7 +366,7 @@ fn crashed_store_extends_its_archive() {
             assert!(sum >= acknowledged as i64);
             let last = store.extend_archive().expect("E18.9");
             let to = SimDisk::new();
-            let archive: Arc<dyn Media> = Arc::new(Beside(Arc::clone(&disk)));
+            let archive: Arc<dyn Media> = Arc::new(Part::of(&disk, "archive"));
             restore(&media(&backup), Some(&archive), &media(&to), RestoreTarget::Lsn(last)).expect("E18.9");
             let restored = open(&Arc::new(after_power_loss(&to))).unwrap();
             assert_eq!(read_number(&restored, at(page, 0)).unwrap(), sum, "E18.9");
