@@ -176,7 +176,9 @@ impl Consumers {
         let mut kept_from = scan_lsn;
         for entry in keeping {
             let bytes = log.bytes_since(entry.needs).0;
-            let is_released = bytes > entry.limit || is_full && !planted!("consumer_fills_log");
+            // A replica that has all records up to the scan point keeps a segment of each partition at most.
+            let keeps_records = entry.needs < scan_lsn;
+            let is_released = keeps_records && (bytes > entry.limit || is_full && !planted!("consumer_fills_log"));
             if is_released && !planted!("release_not_noted") {
                 state.file.put(Entry { released: Some(bytes), ..entry })?;
             } else if !is_released {

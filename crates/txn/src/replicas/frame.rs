@@ -5,7 +5,7 @@
 //! 2. So a frame that was cut off, changed, lost, repeated or exchanged is refused with its number, before anything of it is used.
 
 use cedrat_sync::planted;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 
 use super::error::ReplicaError;
 
@@ -79,11 +79,13 @@ pub(super) struct Link<S> {
     out: Vec<u8>,
     /// The memory of the next body.
     spare: Vec<u8>,
+    /// Whether the stream has failed. It is not used again: a write to it might wait for the other side.
+    is_broken: bool,
 }
 
 impl<S: Read + Write> Link<S> {
     pub(super) fn new(stream: S) -> Link<S> {
-        Link { stream, sent: 0, received: 0, out: Vec::new(), spare: Vec::new() }
+        Link { stream, sent: 0, received: 0, out: Vec::new(), spare: Vec::new(), is_broken: false }
     }
 
     /// Adds a frame to those that are written next.
@@ -116,8 +118,12 @@ impl<S: Read + Write> Link<S> {
 
     /// Writes the frames.
     pub(super) fn flush(&mut self) -> Result<(), ReplicaError> {
-        let written = self.stream.write_all(&self.out).and_then(|()| self.stream.flush());
+        let written = match self.is_broken {
+            true => Err(io::ErrorKind::NotConnected.into()),
+            false => self.stream.write_all(&self.out).and_then(|()| self.stream.flush()),
+        };
         self.out.clear();
+        self.is_broken |= written.is_err();
         written.map_err(|source| ReplicaError::Torn { frame: self.sent, source })
     }
 
@@ -138,7 +144,9 @@ impl<S: Read + Write> Link<S> {
 
     fn fill(&mut self, bytes: &mut [u8]) -> Result<(), ReplicaError> {
         let frame = self.received;
-        self.stream.read_exact(bytes).map_err(|source| ReplicaError::Torn { frame, source })
+        let read = self.stream.read_exact(bytes);
+        self.is_broken |= read.is_err();
+        read.map_err(|source| ReplicaError::Torn { frame, source })
     }
 
     /// Reads a frame.

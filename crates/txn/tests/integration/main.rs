@@ -42,6 +42,7 @@ mod rebuilt;
 mod rebuilt_since;
 mod refusals;
 mod replicas;
+mod replicas_random;
 mod rollback;
 mod savepoints;
 mod schemas;

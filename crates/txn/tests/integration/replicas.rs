@@ -30,7 +30,7 @@ struct Direction {
 
 /// A fault of the bytes that one end writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Fault {
+pub(crate) enum Fault {
     None,
     /// The connection ends before a byte.
     Cut(usize),
@@ -147,18 +147,18 @@ impl<F: FnMut(Lsn)> Write for Noting<F> {
     }
 }
 
-fn replica_files(disk: &SimDisk) -> ReplicaFiles {
+pub(crate) fn replica_files(disk: &SimDisk) -> ReplicaFiles {
     let part = |name| -> Arc<dyn Media> { Arc::new(Part::of(disk, name)) };
     ReplicaFiles { home: part("home"), base: part("base"), archive: part("kept") }
 }
 
-fn replica_options() -> ReplicaOptions {
+pub(crate) fn replica_options() -> ReplicaOptions {
     let heartbeat = Duration::from_millis(5);
     ReplicaOptions { limit_bytes: u64::MAX, moments: Duration::ZERO, heartbeat, ..ReplicaOptions::default() }
 }
 
 /// Follows a store over a connection with a fault, until the replica has an LSN, and returns how both sides have ended.
-fn follow_with(
+pub(crate) fn follow_with(
     server: &ReplicaServer,
     follower: &mut Follower,
     until: Lsn,
@@ -182,10 +182,10 @@ fn follow(store: &Store, follower: &mut Follower) -> Result<()> {
 }
 
 /// A store in which a word and a number of a page are changed together.
-struct World {
-    disk: SimDisk,
-    store: Store,
-    page: PageId,
+pub(crate) struct World {
+    pub(crate) disk: SimDisk,
+    pub(crate) store: Store,
+    pub(crate) page: PageId,
 }
 
 fn add(store: &Store, page: PageId) -> Result<Lsn> {
@@ -198,7 +198,7 @@ fn add(store: &Store, page: PageId) -> Result<Lsn> {
 }
 
 /// Returns the number that word and page of a store have.
-fn sum(store: &Store, page: PageId) -> i64 {
+pub(crate) fn sum(store: &Store, page: PageId) -> i64 {
     let on_page = read_number(store, at(page, 0)).unwrap();
     let heap = store.memory().heap("words").unwrap();
     let word = store.memory().run(Commit::Async, |tx| tx.read(&heap, 0)).unwrap().value;
@@ -207,7 +207,7 @@ fn sum(store: &Store, page: PageId) -> i64 {
 }
 
 /// Returns the number in a replica, as of its newest record.
-fn sum_of(files: &ReplicaFiles, page: PageId) -> (i64, Lsn) {
+pub(crate) fn sum_of(files: &ReplicaFiles, page: PageId) -> (i64, Lsn) {
     let (base, archive) = (Arc::clone(&files.base), Some(Arc::clone(&files.archive)));
     let view = View { backup: base, archive, moment: RestoreTarget::Newest, scratch: media(&SimDisk::new()) };
     let (view, lsn) = open_as_of(&view, options(), registry()).unwrap();
@@ -221,7 +221,7 @@ impl World {
     }
 
     /// A store in a part of a disk.
-    fn with(disk: SimDisk, options: Options, part: &'static str) -> World {
+    pub(crate) fn with(disk: SimDisk, options: Options, part: &'static str) -> World {
         let store = Store::open(Arc::new(Part::of(&disk, part)), options, registry()).unwrap();
         let page = store.transact(page_with_zeros).unwrap();
         let words = HeapOptions { chunk_len: 4096, size: 4096, ..HeapOptions::raw(1 << 16) };
@@ -229,7 +229,7 @@ impl World {
         World { disk, store, page }
     }
 
-    fn add(&self, times: usize) -> Lsn {
+    pub(crate) fn add(&self, times: usize) -> Lsn {
         for _ in 0..times {
             add(&self.store, self.page).unwrap();
         }
