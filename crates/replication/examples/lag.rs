@@ -41,7 +41,7 @@ fn run(store: &Store, table: &Table, threads: u64, time: Duration, period: Optio
                         if let Some(period) = period {
                             // Spread over the period, and not all at once.
                             let due = period * number + period.mul_f64(worker as f64 / threads as f64);
-                            thread::sleep(due.saturating_sub(began.elapsed()));
+                            thread::park_timeout(due.saturating_sub(began.elapsed()));
                         }
                         let key = worker << 32 | u64::from(number % 5_000);
                         let lsn = commit(store, table, key).expect("the store runs");

@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use cedrat_media::{Media, OpenMode};
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::{Arc, Mutex, planted};
-use cedrat_wal::{Control, Log, LogOffset, Lsn};
+use cedrat_wal::{Control, Log, LogOffset, LogPosition, Lsn};
 
 use crate::changes::{ChangeStream, StreamToken};
 use crate::error::{Error, Result};
@@ -113,8 +113,8 @@ struct State {
     file: ConsumersFile,
     /// For each partition, the offset from which on replicas need it that have not connected in this opening.
     kept_before: Vec<LogOffset>,
-    /// For each replica that has connected, the same.
-    replicas: HashMap<String, Vec<LogOffset>>,
+    /// For each replica that has connected, what it has; the file may have an older position.
+    replicas: HashMap<String, LogPosition>,
     /// Whether this opening has written what it has read: the bytes may be in a cache that a power failure clears (R6a).
     is_settled: bool,
 }
@@ -149,8 +149,9 @@ impl Consumers {
 
     /// Whether a consumer keeps log before an LSN.
     pub(crate) fn keep_log_before(&self, lsn: Lsn) -> bool {
-        let keeps = |entry: &Entry| entry.released.is_none() && entry.needs < lsn;
-        self.state.lock().file.entries().any(keeps)
+        let state = self.state.lock();
+        let keeps = |entry: Entry| entry.released.is_none() && entry.needs < lsn;
+        state.file.entries().map(|entry| state.confirmed(entry)).any(keeps)
     }
 
     /// Returns the consumers that keep log, and the first LSN that each needs.
@@ -171,8 +172,8 @@ impl Consumers {
     ) -> Result<()> {
         let mut state = self.state.lock();
         state.settle()?;
-        let keeps = |entry: &&Entry| entry.released.is_none() && (entry.needs < scan_lsn || entry.is_replica);
-        let keeping: Vec<_> = state.file.entries().filter(keeps).cloned().collect();
+        let keeps = |entry: &Entry| entry.released.is_none() && (entry.needs < scan_lsn || entry.is_replica);
+        let keeping: Vec<_> = state.file.entries().map(|entry| state.confirmed(entry)).filter(keeps).collect();
         let mut kept_from = scan_lsn;
         for entry in keeping {
             let bytes = log.bytes_since(entry.needs).0;

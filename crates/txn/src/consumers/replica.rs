@@ -8,12 +8,23 @@ use super::{ConsumerOptions, Consumers, State};
 use crate::error::{Error, Result};
 
 impl State {
+    /// Returns an entry with the newest position that is known of its replica.
+    pub(super) fn confirmed(&self, entry: &Entry) -> Entry {
+        let entry = entry.clone();
+        match self.replicas.get(&entry.name) {
+            Some(position) if entry.is_replica && entry.released.is_none() => {
+                Entry { position: position.up_to, needs: position.up_to.next(), ..entry }
+            }
+            _ => entry,
+        }
+    }
+
     /// Lowers the offsets from which on a checkpoint keeps the log, to those that a replica needs.
     pub(super) fn keep_for_replica(&self, entry: &Entry, offsets: &mut Vec<LogOffset>) {
         if !entry.is_replica || planted!("log_of_replica_truncated") {
             return;
         }
-        let kept = self.replicas.get(&entry.name).unwrap_or(&self.kept_before);
+        let kept = self.replicas.get(&entry.name).map_or(&self.kept_before, |position| &position.offsets);
         offsets.resize(kept.len(), LogOffset::new(u64::MAX));
         offsets.iter_mut().zip(kept).for_each(|(offset, &from)| *offset = from.min(*offset));
     }
@@ -44,11 +55,10 @@ impl Consumers {
                 "a consumer of the change stream has the name of this replica: choose another one",
             ));
         }
-        let (up_to, offsets) = match position {
-            Some(position) => (position.up_to, position.offsets.clone()),
-            None => (kept.0.previous(), kept.1),
-        };
-        state.replicas.insert(name.to_owned(), offsets);
+        let begins = || LogPosition { up_to: kept.0.previous(), offsets: kept.1 };
+        let known_position = position.cloned().unwrap_or_else(begins);
+        let up_to = known_position.up_to;
+        state.replicas.insert(name.to_owned(), known_position);
         // What was kept is kept on: the replica may have less than it has confirmed.
         let is_kept = |known: &Entry| known.released.is_none() && known.needs <= up_to.next() && position.is_some();
         if known.is_some_and(|known| is_kept(&known)) {
@@ -68,7 +78,7 @@ impl Consumers {
         else {
             return Ok(false);
         };
-        state.replicas.insert(name.to_owned(), position.offsets.clone());
+        state.replicas.insert(name.to_owned(), position.clone());
         if is_written && position.up_to > known.position {
             let needs = position.up_to.next();
             state.file.put(Entry { position: position.up_to, needs, ..known })?;

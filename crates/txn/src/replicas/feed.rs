@@ -73,8 +73,10 @@ impl<S: Read + Write + Send + 'static> Feed<S> {
                 Some(archive) => {
                     let mut fed = self.welcome(&hello, archive)?;
                     let ended = self.feed(&mut fed);
-                    if let Some(inner) = self.inner.upgrade() {
-                        inner.replicas.ended(&fed.registered);
+                    if let Ok(inner) = self.inner()
+                        && inner.replicas.ended(&fed.registered)
+                    {
+                        inner.consumers.replica_has(&fed.registered.name, &fed.has, true)?;
                     }
                     return ended;
                 }

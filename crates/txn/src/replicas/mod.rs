@@ -165,13 +165,11 @@ impl Replicas {
         true
     }
 
-    /// Notes the end of a connection.
-    fn ended(&self, registered: &Registered) {
-        if let Some(known) = self.known.lock().get_mut(&registered.name)
-            && known.connection == registered.connection
-        {
-            known.is_connected = false;
-        }
+    /// Notes the end of a connection. Returns `false` if it was replaced.
+    fn ended(&self, registered: &Registered) -> bool {
+        let mut known = self.known.lock();
+        let replica = known.get_mut(&registered.name).filter(|known| known.connection == registered.connection);
+        replica.map(|replica| replica.is_connected = false).is_some()
     }
 
     /// Waits until enough replicas have all records up to an LSN.
