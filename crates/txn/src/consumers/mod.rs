@@ -178,7 +178,7 @@ impl Consumers {
         for entry in keeping {
             let bytes = log.bytes_since(entry.needs).0;
             // A replica that has all records up to the scan point keeps a segment of each partition at most.
-            let keeps_records = entry.needs < scan_lsn;
+            let keeps_records = entry.needs < scan_lsn && (!entry.is_replica || entry.position.next() < scan_lsn);
             let is_released = keeps_records && (bytes > entry.limit || is_full && !planted!("consumer_fills_log"));
             if is_released && !planted!("release_not_noted") {
                 state.file.put(Entry { released: Some(bytes), ..entry })?;

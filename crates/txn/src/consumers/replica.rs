@@ -7,14 +7,22 @@ use super::file::{Entry, NAME_LEN_MAX};
 use super::{ConsumerOptions, Consumers, State};
 use crate::error::{Error, Result};
 
+/// Returns the first LSN that is kept for a replica which has all records up to one. That record is kept, too: with it the log keeps its
+/// epoch, of which the replica may not know the end (E1.1).
+fn needs_of(up_to: Lsn, kept_from: Lsn) -> Lsn {
+    if up_to < kept_from { up_to.next() } else { up_to }
+}
+
 impl State {
     /// Returns an entry with the newest position that is known of its replica.
     pub(super) fn confirmed(&self, entry: &Entry) -> Entry {
         let entry = entry.clone();
         match self.replicas.get(&entry.name) {
-            Some(position) if entry.is_replica && entry.released.is_none() => {
-                Entry { position: position.up_to, needs: position.up_to.next(), ..entry }
-            }
+            Some(position) if entry.is_replica && entry.released.is_none() => Entry {
+                position: position.up_to,
+                needs: position.up_to.max(entry.needs.min(position.up_to.next())),
+                ..entry
+            },
             _ => entry,
         }
     }
@@ -64,7 +72,7 @@ impl Consumers {
         if known.is_some_and(|known| is_kept(&known)) {
             return Ok(());
         }
-        let needs = up_to.next();
+        let needs = needs_of(up_to, self.kept_from());
         let released = (needs < self.kept_from()).then_some(0);
         let (name, limit) = (name.to_owned(), options.limit_bytes);
         state.file.put(Entry { name, is_replica: true, position: up_to, needs, limit, released })
@@ -80,7 +88,7 @@ impl Consumers {
         };
         state.replicas.insert(name.to_owned(), position.clone());
         if is_written && position.up_to > known.position {
-            let needs = position.up_to.next();
+            let needs = needs_of(position.up_to, self.kept_from());
             state.file.put(Entry { position: position.up_to, needs, ..known })?;
         }
         Ok(true)
