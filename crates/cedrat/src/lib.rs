@@ -45,13 +45,14 @@ pub mod txn {
     pub use cedrat_txn::{
         ArchiveStatus, BRANCH_ID_LEN_MAX, BackupChain, BackupOptions, BackupProgress, BackupReport, BranchError,
         Change, ChangeSet, ChangeStream, CheckReport, Clock, Commit, Consumer, ConsumerOptions, ConsumerStatus, Error,
-        Finish, FixedRestore, FixedSet, ForgetBefore, FormatFixed, FormatFresh, FormatPage, HeuristicBranch,
-        HeuristicOutcome, INLINE_LEN_MAX, InDoubt, LogicalUndo, Meaning, OpenError, Opening, Operation, Options, Pin,
-        PinHolder, Pins, Prepared, Progress, RecordId, RecoveryReport, Refused, Registry, Rehearsal, RemainingLog,
+        Finish, FixedRestore, FixedSet, FollowProgress, Follower, ForgetBefore, FormatFixed, FormatFresh, FormatPage,
+        HeuristicBranch, HeuristicOutcome, INLINE_LEN_MAX, InDoubt, LogicalUndo, Meaning, OpenError, Opening,
+        Operation, Options, Pin, PinHolder, Pins, Prepared, Progress, Quorum, RecordId, RecoveryReport, Refused,
+        Registry, Rehearsal, RemainingLog, ReplicaError, ReplicaFiles, ReplicaOptions, ReplicaServer, ReplicaStatus,
         RestorePage, RestoreReport, RestoreTarget, Result, Savepoint, ScrubOptions, ScrubProgress, ScrubReport,
         SetRange, SlottedDelete, SlottedInsert, SlottedUpdate, SmallBytes, Store, StreamToken, SystemClock, Txn,
         TxnOptions, Undo, Undone, VersionedDelete, VersionedInsert, VersionedUpdate, VersionedWithdraw, View, Vote,
-        archive_remaining_log, check_backup, forget_archive, open_as_of, restore, restore_stream,
+        archive_remaining_log, check_backup, forget_archive, open_as_of, promote, restore, restore_stream,
     };
     #[doc(inline)]
     pub use cedrat_txn::{
@@ -304,6 +305,24 @@ pub fn open_as_of_with(
     let scratch: Arc<dyn media::Media> = Arc::new(media::RealDisk::buffered(scratch.as_ref()));
     let view = txn::View { backup: disk(backup.as_ref()), archive: archive.map(disk), moment, scratch };
     cedrat_txn::open_as_of(&view, options, registry())
+}
+
+/// Returns the files of a [replica](txn::Follower) in a directory, which may be missing: the file that marks it, and the directories
+/// `base` and `archive`.
+pub fn replica_in(directory: impl AsRef<Path>) -> txn::ReplicaFiles {
+    let directory = directory.as_ref();
+    let disk = |directory: &Path| -> Arc<dyn media::Media> { Arc::new(media::RealDisk::new(directory)) };
+    let (base, archive) = (disk(&directory.join("base")), disk(&directory.join("archive")));
+    txn::ReplicaFiles { home: disk(directory), base, archive }
+}
+
+/// Promotes the replica in a directory to a store in another one, which is empty or is created: [`cedrat_txn::promote`].
+///
+/// # Errors
+/// Those of [`cedrat_txn::promote`].
+pub fn promote(replica: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<txn::RestoreReport, Error> {
+    let to: Arc<dyn media::Media> = Arc::new(media::RealDisk::new(to.as_ref()));
+    cedrat_txn::promote(&replica_in(replica), &to)
 }
 
 /// Returns a registry of all operations of Cedrat, to which a program adds its own.

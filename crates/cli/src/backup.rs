@@ -17,7 +17,7 @@ use cedrat_txn::INCREMENT_FILE;
 
 /// The result of a backup or a restore.
 #[derive(Debug, Serialize)]
-struct Copied {
+pub(crate) struct Copied {
     /// Every transaction that had committed up to this LSN is in it; `None`: it is an increment, whose chain has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     lsn: Option<u64>,
@@ -30,11 +30,11 @@ struct Copied {
 }
 
 impl Copied {
-    fn new(lsn: Lsn, bytes: u64, total: Duration) -> Copied {
+    pub(crate) fn new(lsn: Lsn, bytes: u64, total: Duration) -> Copied {
         Copied { lsn: Some(lsn.get()), bytes, seconds: total.as_secs_f64(), cannot_continue: None }
     }
 
-    fn print(&self, as_json: bool) -> Outcome {
+    pub(crate) fn print(&self, as_json: bool) -> Outcome {
         if as_json {
             return output::json(self);
         }

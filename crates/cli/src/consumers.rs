@@ -20,6 +20,8 @@ struct Shown {
 #[derive(Debug, Serialize)]
 struct ShownConsumer {
     name: String,
+    /// Whether it is a replica.
+    is_replica: bool,
     /// All commits up to this LSN were confirmed.
     position: u64,
     /// The first LSN that it needs.
@@ -32,13 +34,15 @@ struct ShownConsumer {
 
 impl ShownConsumer {
     fn of(status: ConsumerStatus) -> ShownConsumer {
-        let ConsumerStatus { name, position, needs, limit_bytes, released_bytes, .. } = status;
-        ShownConsumer { name, position: position.get(), needs: needs.get(), limit_bytes, released_bytes }
+        let ConsumerStatus { name, is_replica, position, needs, limit_bytes, released_bytes, .. } = status;
+        ShownConsumer { name, is_replica, position: position.get(), needs: needs.get(), limit_bytes, released_bytes }
     }
 
     fn text(&self, durable: u64) -> String {
         let behind = durable.saturating_sub(self.position);
-        let mut text = format!("at LSN {}, {} records behind the last checkpoint", self.position, grouped(behind));
+        let kind = if self.is_replica { "replica, " } else { "" };
+        let mut text =
+            format!("{kind}at LSN {}, {} records behind the last checkpoint", self.position, grouped(behind));
         if let Some(bytes) = self.released_bytes {
             let limit = grouped(self.limit_bytes);
             text += &format!("; RELEASED when it kept {} bytes, limit {limit}", grouped(bytes));
@@ -66,10 +70,13 @@ pub(crate) fn consumers(arguments: &Consumers, disks: &Disks) -> Outcome {
     let released = shown.consumers.iter().filter(|consumer| consumer.released_bytes.is_some());
     let problems: Vec<_> = released
         .map(|it| {
-            format!(
-                "consumer \"{}\" was released: without an archive it loses changes from LSN {} on",
-                it.name, it.needs
-            )
+            let (name, needs) = (&it.name, it.needs);
+            if it.is_replica {
+                return format!(
+                    "replica \"{name}\" was released: if the log from LSN {needs} on is gone, begin another one"
+                );
+            }
+            format!("consumer \"{name}\" was released: without an archive it loses changes from LSN {needs} on")
         })
         .collect();
     output::ended(&problems)

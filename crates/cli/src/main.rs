@@ -21,6 +21,7 @@ mod output;
 mod owners;
 mod page;
 mod pins;
+mod replicas;
 mod resolve;
 mod retry;
 mod rotate;
@@ -82,6 +83,8 @@ fn run(command: Command, disks: &Disks) -> Outcome {
         Command::Restore(arguments) => backup::restore(&arguments, disks),
         Command::RotateKey(arguments) => rotate::rotate_key(&arguments, disks),
         Command::Archive(arguments) => archive::archive(&arguments, disks),
+        Command::Follow(arguments) => replicas::follow(&arguments),
+        Command::Promote(arguments) => replicas::promote(&arguments),
         Command::Scrub(arguments) => scrub::scrub(&arguments, disks),
         Command::Log(arguments) => log::log(&arguments, disks),
         Command::Changes(arguments) => changes::changes(&arguments, disks),

@@ -9,6 +9,7 @@ use cedrat_wal::{LogError, LogFull, Lsn, Stopped, TxnId};
 use crate::heuristic::HeuristicOutcome;
 use crate::locks::Deadlock;
 use crate::operation::Refused;
+use crate::replicas::ReplicaError;
 
 /// The result of everything that may fail in a store.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -142,6 +143,9 @@ pub enum Error {
         /// The LSN from which on the log, or the archive, has all records.
         kept_from: Lsn,
     },
+    /// The connection of a replica ended or was refused, or a commit was not confirmed by enough replicas.
+    #[error(transparent)]
+    Replica(#[from] ReplicaError),
     /// There is no consumer of this name.
     #[error("there is no consumer \"{name}\": Store::consumers and `cedrat consumers` list them")]
     NoSuchConsumer {

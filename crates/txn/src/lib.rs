@@ -66,6 +66,7 @@ mod recovery;
 mod registry;
 mod rehearse;
 mod remaining_log;
+mod replicas;
 mod report;
 mod residents;
 mod restore;
@@ -121,6 +122,10 @@ pub use prepared::{InDoubt, Prepared, Vote};
 pub use registry::Registry;
 pub use rehearse::Rehearsal;
 pub use remaining_log::{RemainingLog, archive_remaining_log};
+pub use replicas::{
+    FollowProgress, Follower, Quorum, REPLICA_FILE, ReplicaError, ReplicaFiles, ReplicaOptions, ReplicaServer,
+    ReplicaStatus, promote,
+};
 pub use report::{CheckReport, Progress, RecoveryReport, Undone};
 pub use restore::{RestoreReport, RestoreTarget, restore};
 pub use savepoint::Savepoint;

@@ -67,7 +67,7 @@ pub enum PinHolder {
     Heap(String),
     /// A running backup: until it ends.
     Backup,
-    /// A consumer of the change stream: until it confirms what it needs, or is released.
+    /// A consumer of the change stream, or a replica: until it confirms what it needs, or is released.
     Consumer(String),
     /// The archive: until it is extended.
     Archive {

@@ -34,6 +34,7 @@ use crate::options::Options;
 use crate::rebuild::RebuildOfStore;
 use crate::recovery::{self, Drainer, RestOfRedo};
 use crate::registry::{Numbers, Registry};
+use crate::replicas::Replicas;
 use crate::report::{RecoveryReport, UndoCounts, Undone};
 use crate::residents::Residents;
 use crate::schema;
@@ -78,6 +79,7 @@ pub(crate) struct Inner {
     pub(crate) archive: Option<Archive>,
     pub(crate) keys: Option<StoreKeys>,
     pub(crate) consumers: Consumers,
+    pub(crate) replicas: Replicas,
     pub(crate) keepers: Keepers,
     pub(crate) branches: Branches,
     pub(crate) outcomes: Outcomes,
@@ -555,6 +557,9 @@ impl Inner {
         let memory = heaps.open(log.clone(), Arc::clone(&next_txn))?;
         let archive = options.archive.as_ref().map(|to| Archive::open(to, &log, &memory, options)).transpose()?;
         let consumers = Consumers::open(&media, &log)?;
+        if consumers.has_replicas() {
+            memory.refuse_plain_stores();
+        }
         Ok(Inner {
             memory,
             counts: Counts::new(&log),
@@ -573,6 +578,7 @@ impl Inner {
             keys,
             archive,
             consumers,
+            replicas: Replicas::default(),
             keepers: Keepers::default(),
             branches: Branches::default(),
             outcomes: Outcomes::default(),

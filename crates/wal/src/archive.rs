@@ -23,18 +23,17 @@ use crate::backwards::RecordsAt;
 use crate::block::SegmentHeader;
 use crate::checksum::StoreId;
 use crate::control::{CONTROL_FILE, Control, ControlFile};
-use crate::copy::{BlocksToCopy, Limits, are_same, has_same_records, refuse_other_files};
+use crate::copy::{are_same, has_same_records, refuse_other_files};
 use crate::entries::{DirectoryLock, LOCK_FILE, lock};
 use crate::epoch::{Epoch, Epochs};
-use crate::forget::newest_segment;
+use crate::feed::{LogPiece, LogState, LogToArchive, compared_ranges, may_continue};
 use crate::index::{INDEX_DIRECTORY, Indexed};
-use crate::log::Log;
 use crate::look;
 use crate::moments::{MOMENTS_FILE, Moment, Moments, descriptions_around};
 use crate::open::{Found, open_control};
 use crate::read::{Blocks, Faults, Reader};
 use crate::scan;
-use crate::segment::{LOG_DIRECTORY, Slot, file_name};
+use crate::segment::{Geometry, LOG_DIRECTORY, Slot, file_name};
 use crate::{LogError, LogOffset, Lsn, PartitionId, Position, RecordRef};
 
 /// An open archive of a log, which can be extended.
@@ -50,37 +49,11 @@ pub struct LogArchive {
     pub(crate) forgotten: BTreeSet<u32>,
     /// The number of the next segment file.
     next: u32,
+    /// For each partition, the offset behind the blocks that were appended, also by an extension that is not complete.
+    pub(crate) pending: Vec<LogOffset>,
+    /// The files with blocks that are not durable yet.
+    changed: BTreeSet<FileId>,
     _lock: (DirectoryLock, Option<LockGuard>),
-}
-
-/// The log that an archive is of, as it is at one moment: that of an open store, or one that was [found](Found) and that no program
-/// has open.
-#[derive(Debug)]
-pub struct LogToArchive<'l> {
-    control: Control,
-    reader: &'l Reader,
-    /// All records up to this LSN may be archived.
-    up_to: Lsn,
-    /// For each partition, the end of the blocks that may be archived.
-    ends: Vec<LogOffset>,
-}
-
-impl<'l> From<&'l Log> for LogToArchive<'l> {
-    fn from(log: &'l Log) -> LogToArchive<'l> {
-        // In this order: the blocks have all records up to the LSN, and the control file names all of their epochs.
-        let up_to = log.durable_lsn();
-        let ends = (0..log.partitions()).map(|partition| log.flushed(PartitionId(partition))).collect();
-        LogToArchive { control: log.control(), reader: &log.shared().reader, up_to, ends }
-    }
-}
-
-impl<'l> From<&'l Found> for LogToArchive<'l> {
-    fn from(found: &'l Found) -> LogToArchive<'l> {
-        let (control, up_to) = (found.control().clone(), found.end_lsn().previous());
-        let noted = || control.partitions.iter().map(|known| known.durable_below).collect();
-        let ends = if planted!("remaining_records_left") { noted() } else { found.ends().to_vec() };
-        LogToArchive { control, reader: found.reader(), up_to, ends }
-    }
 }
 
 /// The state of an archive when it was read.
@@ -99,34 +72,59 @@ impl LogArchive {
     /// directory has files that are not an archive. [`LogError::InUse`], [`LogError::Damaged`], [`LogError::Io`].
     pub fn open<'l>(to: &Arc<dyn Media>, log: impl Into<LogToArchive<'l>>) -> Result<LogArchive, LogError> {
         let log = log.into();
-        let now = &log.control;
         let lock = lock(&**to)?;
         let (file, control) = match open_control(to, OpenMode::ReadWrite) {
-            Err(LogError::Absent { .. }) => return LogArchive::begin(to, lock, log.control),
+            Err(LogError::Absent { .. }) => return LogArchive::begin(to, lock, log.state.control),
             opened => opened?,
         };
-        let path = file.path(&**to);
+        let (mut archive, reader) = LogArchive::opened(to, file, control, lock)?;
+        archive.continue_with(&log.state, |archived| has_same_blocks(&reader, archived, &log))?;
+        Ok(archive)
+    }
+
+    /// Begins the archive of a backup's store in an empty directory: it has nothing yet, and its first records are the first ones of the
+    /// backup's log. A log that continues the backup extends it.
+    ///
+    /// # Errors
+    /// [`LogError::AlreadyThere`]: the directory has files. [`LogError::InUse`], [`LogError::Io`].
+    pub fn begin_at(to: &Arc<dyn Media>, backup: &Found) -> Result<LogArchive, LogError> {
+        let lock = lock(&**to)?;
+        LogArchive::begin(to, lock, backup.control().clone())
+    }
+
+    /// Checks that a log of this state continues the archive. `has_same_blocks` compares the newest archived blocks with those of the
+    /// log.
+    pub(crate) fn continue_with(
+        &mut self,
+        log: &LogState,
+        has_same_blocks: impl FnOnce(&Control) -> Result<bool, LogError>,
+    ) -> Result<(), LogError> {
+        self.restart();
+        let (control, now) = (&self.control, &log.control);
+        let path = self.file.path(&*self.to);
         let of_other = |found, wanted| Err(LogError::Foreign { file: path.clone(), found, wanted });
         if control.store != now.store || control.segment_len != now.segment_len {
             return of_other("the archive of another store", "an archive of this one");
         }
-        for (index, (known, now)) in control.partitions.iter().zip(&now.partitions).enumerate() {
-            if known.durable_below < now.scan_from {
-                return Err(LogError::ArchiveGap { partition: index as u16, offset: known.durable_below });
-            }
+        if let Some((partition, offset)) = log.gap_after(&self.position()) {
+            return Err(LogError::ArchiveGap { partition: partition.0, offset });
         }
-        let (mut archive, reader) = LogArchive::opened(to, file, control, lock)?;
-        let control = &archive.control;
-        let is_continued = may_follow(control, &log) && has_same_blocks(&reader, control, &log)?;
+        let is_continued = may_continue(control, now) && has_same_blocks(control)?;
         if !is_continued && !planted!("other_future_archived") {
             return of_other("the archive of another history of this store", "the archive of this one");
         }
         let epochs = merge_epochs(control, &now.epochs)?;
-        if epochs != archive.control.epochs && !planted!("ends_of_epochs_archived_late") {
+        if epochs != self.control.epochs && !planted!("ends_of_epochs_archived_late") {
             // The log may forget where the epoch before has ended.
-            archive.write(Control { epochs, ..archive.control.clone() })?;
+            self.write(Control { epochs, ..self.control.clone() })?;
         }
-        Ok(archive)
+        Ok(())
+    }
+
+    /// Begins an extension: what an attempt that has failed has appended does not count.
+    fn restart(&mut self) {
+        self.pending = self.kept_from();
+        self.changed.clear();
     }
 
     /// Opens an archive whose log is not open, to [forget](LogArchive::forget) its beginning.
@@ -161,8 +159,10 @@ impl LogArchive {
         }
         let forgotten: BTreeSet<u32> = files.free.iter().map(|slot| slot.number).collect();
         let next = forgotten.last().map_or(next, |number| next.max(number + 1));
-        let mut archive =
-            LogArchive { to: Arc::clone(to), file, control, moments, segments, forgotten, next, _lock: (lock, None) };
+        let (pending, changed, _lock) = (Vec::new(), BTreeSet::new(), (lock, None));
+        let to = Arc::clone(to);
+        let mut archive = LogArchive { to, file, control, moments, segments, forgotten, next, pending, changed, _lock };
+        archive.restart();
         // Forgotten files that are left have no effect.
         let _ = archive.remove_forgotten();
         Ok((archive, reader))
@@ -210,7 +210,10 @@ impl LogArchive {
         to.sync_directory("").map_err(io)?;
         file.write(&**to, &control)?;
         let (segments, forgotten, next, _lock) = (BTreeMap::new(), BTreeSet::new(), 0, (lock, lock_of_control));
-        Ok(LogArchive { to: Arc::clone(to), file, control, moments, segments, forgotten, next, _lock })
+        let (pending, changed, to) = (Vec::new(), BTreeSet::new(), Arc::clone(to));
+        let mut archive = LogArchive { to, file, control, moments, segments, forgotten, next, pending, changed, _lock };
+        archive.restart();
+        Ok(archive)
     }
 
     /// Returns the offset of each partition from which on the archive lacks the log.
@@ -246,64 +249,62 @@ impl LogArchive {
         log: impl Into<LogToArchive<'l>>,
         describe: impl FnOnce() -> Vec<u8>,
     ) -> Result<Lsn, LogError> {
-        let mut moment = Moment::now();
-        let LogToArchive { control: now, reader, up_to, ends } = log.into();
-        let mut control = self.control.clone();
-        control.epochs = merge_epochs(&control, &now.epochs)?;
-        (control.names, control.schemas) = (now.names, now.schemas);
-        control.promise = control.promise.max(up_to);
-        (moment.up_to, moment.description) = (control.promise, describe());
-        let mut changed = BTreeSet::new();
-        for (index, end) in ends.into_iter().enumerate() {
-            let known = &mut control.partitions[index];
-            let begin = known.durable_below;
-            known.durable_below = end.max(begin);
-            known.segments_begun = known.durable_below.get().div_ceil(reader.geometry.capacity());
-            self.copy_blocks(reader, PartitionId(index as u16), begin..end, &mut changed)?;
+        self.restart();
+        let log = log.into();
+        let moment = log.state.moment(describe());
+        let state = log.copy_since(&self.position(), u64::MAX, &mut |piece| self.append(&piece))?;
+        self.complete(&state, Some(moment))
+    }
+
+    /// Appends blocks that continue the archive. They count when the extension is [complete](LogArchive::complete).
+    pub(crate) fn append(&mut self, piece: &LogPiece<'_>) -> Result<(), LogError> {
+        let geometry = Geometry { segment_len: self.control.segment_len };
+        let file = self.segment(piece.partition, geometry.sequence(piece.offset), piece.segment_len)?;
+        self.changed.insert(file);
+        let written = write_all_at(&*self.to, file, geometry.in_file(piece.offset), piece.bytes, Durability::Volatile);
+        written.map_err(|error| LogError::io(format!("writing {}", self.to.path(file)), error))?;
+        self.pending[piece.partition.index()] = piece.next;
+        Ok(())
+    }
+
+    /// Makes the blocks durable that were appended since the last extension, up to this state of the log, and returns the LSN up to
+    /// which the archive has all records now. Without a moment, the next one describes the store.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`]: the state is another one. [`LogError::ArchiveGap`]: an epoch begins elsewhere. [`LogError::Io`]. Then the
+    /// archive is as it was, or longer.
+    pub fn complete(&mut self, log: &LogState, moment: Option<Moment>) -> Result<Lsn, LogError> {
+        if log.position().offsets != self.pending {
+            let what = "it has other blocks than were received before";
+            return Err(LogError::damaged("the state of a log", 0, what));
         }
-        if control == self.control && !self.moments.is_new(&moment.description) {
+        let mut control = self.control.clone();
+        control.epochs = merge_epochs(&control, &log.control.epochs)?;
+        (control.names, control.schemas) = (log.control.names.clone(), log.control.schemas.clone());
+        control.promise = control.promise.max(log.up_to());
+        for (known, reached) in control.partitions.iter_mut().zip(&log.control.partitions) {
+            (known.durable_below, known.segments_begun) = (reached.durable_below, reached.segments_begun);
+        }
+        let moment = moment.map(|moment| Moment { up_to: control.promise, ..moment });
+        let is_new = moment
+            .as_ref()
+            .is_some_and(|moment| self.moments.is_new(&moment.description) || self.moments.end_before(moment.up_to));
+        if control == self.control && !is_new {
             return Ok(self.up_to());
         }
         let io = |error| LogError::io("extending an archive", error);
-        if !changed.is_empty() {
-            changed.iter().try_for_each(|&file| self.to.sync(file)).map_err(io)?;
+        if !self.changed.is_empty() && !planted!("received_log_not_synced") {
+            self.changed.iter().try_for_each(|&file| self.to.sync(file)).map_err(io)?;
             // Without a segment there is no directory yet.
             self.to.sync_directory(LOG_DIRECTORY).map_err(io)?;
         }
-        self.moments.append(&*self.to, moment)?;
+        if let Some(moment) = moment {
+            self.moments.append(&*self.to, moment)?;
+        }
         control.checkpoint.next_txn = self.moments.end();
         self.write(control)?;
+        self.changed.clear();
         Ok(self.up_to())
-    }
-
-    /// Copies the blocks of a range of a partition.
-    fn copy_blocks(
-        &mut self,
-        reader: &Reader,
-        partition: PartitionId,
-        range: Range<LogOffset>,
-        changed: &mut BTreeSet<FileId>,
-    ) -> Result<(), LogError> {
-        let geometry = reader.geometry;
-        // A crash may leave these blocks, and not those of other partitions that are archived with them.
-        let promise = if planted!("archive_promises_too_much") { Lsn::MAX } else { self.control.promise };
-        let limits = Limits { promise, own_promise: range.start, ..Limits::NONE };
-        let mut blocks = BlocksToCopy::new(reader, partition, limits);
-        let mut at = range.start;
-        while at < range.end {
-            let sequence = geometry.sequence(at);
-            let len = blocks.slot(at)?.len();
-            let file = self.segment(partition, sequence, len)?;
-            changed.insert(file);
-            let end = range.end.min(geometry.begin(sequence + 1));
-            while at < end {
-                let (bytes, next) = blocks.read(at, end)?;
-                let written = write_all_at(&*self.to, file, geometry.in_file(at), bytes, Durability::Volatile);
-                written.map_err(|error| LogError::io(format!("writing {}", self.to.path(file)), error))?;
-                at = next;
-            }
-        }
-        Ok(())
     }
 
     /// Returns the file of a segment, which is created if there is none.
@@ -341,7 +342,7 @@ impl LogArchive {
 /// The records that an open archive had at one point in time.
 #[derive(Debug)]
 pub struct ArchivedLog {
-    reader: Arc<Reader>,
+    pub(crate) reader: Arc<Reader>,
     control: Control,
 }
 
@@ -487,26 +488,24 @@ fn moments_end(control: &Control) -> u64 {
 }
 
 /// Whether a log may have written the blocks of an archive, by their epochs and offsets.
-fn may_follow(archived: &Control, log: &LogToArchive<'_>) -> bool {
+pub(crate) fn may_follow(archived: &Control, log: &Control) -> bool {
     let mut reached = archived.epochs.clone();
     // The archive may name a later opening of which it has no records. Another opening may have taken its place.
     reached.forget_unreached(&archived.partitions, archived.promise);
-    let (Some(newest), Some(known)) = (log.control.epochs.newest(), reached.newest()) else { return false };
+    let (Some(newest), Some(known)) = (log.epochs.newest(), reached.newest()) else { return false };
     let is_same_opening = newest.number == known.number && newest.begins == known.begins;
     let ends = archived.partitions.iter().map(|partition| partition.durable_below);
     let is_later_opening =
         newest.number > known.number && ends.clone().zip(&newest.begins).all(|(end, begin)| end <= *begin);
-    let has_all = ends.zip(&log.ends).all(|(end, of_log)| end <= *of_log);
+    let has_all = ends.zip(&log.partitions).all(|(end, now)| end <= now.durable_below);
     (is_same_opening || is_later_opening) && has_all
 }
 
 /// Whether the newest archived blocks are those of the log, as far as the log keeps them.
 fn has_same_blocks(archive: &Reader, control: &Control, log: &LogToArchive<'_>) -> Result<bool, LogError> {
     let reader = log.reader;
-    let geometry = reader.geometry;
-    for (index, (known, now)) in control.partitions.iter().zip(&log.control.partitions).enumerate() {
-        let end = known.durable_below;
-        let range = now.scan_from.max(known.scan_from).max(newest_segment(geometry, end))..end;
+    let ranges = compared_ranges(control, &log.state.control, reader.geometry);
+    for (index, range) in ranges.into_iter().enumerate() {
         if !are_same(archive, reader, PartitionId(index as u16), range, Lsn::MAX)? {
             return Ok(planted!("archived_blocks_not_compared"));
         }

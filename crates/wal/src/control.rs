@@ -133,7 +133,7 @@ impl Control {
     }
 
     /// Returns the number of bytes of a slot that this control file uses.
-    fn used(&self) -> usize {
+    pub(crate) fn used(&self) -> usize {
         at::LISTS
             + self.partitions.len() * 24
             + self.epochs.iter().map(epoch_len).sum::<usize>()

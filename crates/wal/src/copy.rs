@@ -201,9 +201,10 @@ impl LogCopy {
         self.next += 1;
         let mut blocks = BlocksToCopy::new(reader, begin.partition, limits);
         let file_len = match reader.slot(begin.partition, begin.offset) {
-            // An archive has no file for a segment of which it has no block.
-            None if begin.offset >= end => reader.geometry.segment_len,
-            _ => blocks.slot(begin.offset)?.len(),
+            Some(slot) => slot.len(),
+            // An archive that has nothing of the segment yet has no file for it; the log that continues there needs one.
+            None if begin.offset >= end && !planted!("segment_without_blocks_missed") => reader.geometry.segment_len,
+            None => blocks.slot(begin.offset)?.len(),
         };
         to.allocate(file, 0, file_len)?;
         let sequence = reader.geometry.sequence(begin.offset);
@@ -313,7 +314,11 @@ impl<'l> BlocksToCopy<'l> {
     }
 
     /// Reads as [`read`](BlocksToCopy::read) does. `None`: the first block crosses `end`.
-    fn read_before(&mut self, at: LogOffset, end: LogOffset) -> Result<Option<(&[u8], LogOffset)>, LogError> {
+    pub(crate) fn read_before(
+        &mut self,
+        at: LogOffset,
+        end: LogOffset,
+    ) -> Result<Option<(&[u8], LogOffset)>, LogError> {
         let reader = self.reader;
         let in_file = self.slot(at)?.len() - reader.geometry.in_file(at);
         let mut wanted = PIECE_LEN;

@@ -33,6 +33,7 @@ mod entries;
 mod epoch;
 mod error;
 mod event;
+mod feed;
 mod follow;
 mod force;
 mod forget;
@@ -60,7 +61,7 @@ mod varint;
 mod verdict;
 mod writer;
 
-pub use archive::{ArchivedLog, FoundArchive, LogArchive, LogToArchive};
+pub use archive::{ArchivedLog, FoundArchive, LogArchive};
 pub use backwards::{Backwards, RecordsAt};
 pub use checksum::StoreId;
 pub use control::{CONTROL_FILE, Checkpoint, Control, ControlPartition, NAME_LEN_MAX, PARTITIONS_MAX};
@@ -71,6 +72,7 @@ pub use entries::{
 };
 pub use epoch::{Epoch, Epochs};
 pub use error::{LogError, LogFull, StopReason, Stopped};
+pub use feed::{BlocksChecksum, LogPiece, LogPosition, LogState, LogToArchive};
 pub use forget::ArchivePoint;
 pub use index::{INDEX_DIRECTORY, KeysOf, RecordIndex};
 pub use log::{Forced, Log};

@@ -38,11 +38,16 @@ mod at {
 /// The maximum length of a description in bytes.
 const DESCRIPTION_LEN_MAX: usize = 1 << 20;
 
+/// Returns the time in milliseconds since 1970, UTC.
+pub(crate) fn now_millis() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+}
+
 /// A moment of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moment {
     /// Every synchronous commit that had returned at this time is in the archive. Milliseconds since 1970, UTC.
-    millis: u64,
+    pub(crate) millis: u64,
     /// The archive had all records up to this LSN.
     pub up_to: Lsn,
     /// The description of the rest of the store, if it has changed since the moment before.
@@ -50,18 +55,13 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Creates a moment with the present time, without an LSN.
-    pub(crate) fn now() -> Moment {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Moment { millis: since.as_millis() as u64, up_to: Lsn::ZERO, description: Vec::new() }
-    }
-
     /// Returns the time: every synchronous commit that had returned then is archived.
     pub fn time(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_millis(self.millis)
     }
 
-    fn encode(&self) -> Vec<u8> {
+    /// Returns the moment as it stands in its file.
+    pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; at::DESCRIPTION];
         bytes[at::LEN..at::TIME].copy_from_slice(&(self.description.len() as u32).to_le_bytes());
         bytes[at::TIME..at::LSN].copy_from_slice(&self.millis.to_le_bytes());
@@ -73,7 +73,7 @@ impl Moment {
     }
 
     /// Returns the entry at the beginning of some bytes, if it is whole.
-    fn decode(bytes: &[u8]) -> Option<Moment> {
+    pub fn decode(bytes: &[u8]) -> Option<Moment> {
         let number =
             |at: usize| bytes.get(at..at + 8).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight")));
         let len = u32::from_le_bytes(bytes.get(at::LEN..at::TIME)?.try_into().expect("four bytes")) as usize;
@@ -98,6 +98,8 @@ pub(crate) struct Moments {
     end: u64,
     /// The newest description.
     description: Vec<u8>,
+    /// The LSN of the newest moment.
+    up_to: Lsn,
 }
 
 impl Moments {
@@ -108,7 +110,7 @@ impl Moments {
         let file = created
             .and_then(|file| media.set_len(file, 0).and_then(|()| media.sync(file)).map(|()| file))
             .map_err(|error| LogError::io(format!("creating the file {MOMENTS_FILE}"), error))?;
-        Ok(Moments { file, end: 0, description: Vec::new() })
+        Ok(Moments { file, end: 0, description: Vec::new(), up_to: Lsn::ZERO })
     }
 
     /// Opens the file of an archive with this number, whose moments end at an offset, and returns all of them, too. What follows is an
@@ -122,7 +124,7 @@ impl Moments {
         let name = file_name(number);
         let io = |error| LogError::io(format!("reading the file {name}"), error);
         let file = media.open(&name, mode).map_err(io)?;
-        Moments { file, end, description: Vec::new() }.read(media)
+        Moments { file, end, description: Vec::new(), up_to: Lsn::ZERO }.read(media)
     }
 
     /// Reads the file up to its end.
@@ -131,7 +133,7 @@ impl Moments {
         let io = |error| LogError::io(format!("reading {}", media.path(file)), error);
         let mut bytes = vec![0; media.len(file).map_err(io)?.min(end) as usize];
         read_exact_at(media, file, 0, &mut bytes).map_err(io)?;
-        let mut moments = Moments { file, end: 0, description: Vec::new() };
+        let mut moments = Moments { file, end: 0, description: Vec::new(), up_to: Lsn::ZERO };
         let mut list: Vec<Moment> = Vec::new();
         while let Some(moment) = Moment::decode(&bytes[moments.end as usize..]) {
             moments.add(&moment);
@@ -155,7 +157,7 @@ impl Moments {
         let name = file_name(number);
         let io = |error| LogError::io(format!("writing the file {name}"), error);
         let file = media.open(&name, OpenMode::Create).map_err(io)?;
-        let mut kept = Moments { file, end: 0, description: Vec::new() };
+        let mut kept = Moments { file, end: 0, description: Vec::new(), up_to: Lsn::ZERO };
         let first = moments.partition_point(|moment| moment.up_to < lsn).saturating_sub(1);
         let mut bytes = Vec::new();
         for (index, moment) in moments.iter().enumerate().skip(first) {
@@ -175,6 +177,11 @@ impl Moments {
     /// Returns the offset behind the newest moment.
     pub(crate) fn end(&self) -> u64 {
         self.end
+    }
+
+    /// Whether the newest moment, if there is one, lies before an LSN.
+    pub(crate) fn end_before(&self, lsn: Lsn) -> bool {
+        self.end > 0 && self.up_to < lsn
     }
 
     /// Whether a description differs from the newest one.
@@ -199,7 +206,7 @@ impl Moments {
     }
 
     fn add(&mut self, moment: &Moment) {
-        self.end += moment.len();
+        (self.end, self.up_to) = (self.end + moment.len(), moment.up_to);
         if !moment.description.is_empty() {
             self.description.clone_from(&moment.description);
         }

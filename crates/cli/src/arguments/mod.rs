@@ -1,6 +1,7 @@
 //! The command line.
 
 mod copies;
+mod replicas;
 mod tools;
 
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use copies::{Archive, Backup, BackupCopy, BackupVerify, OfBackup, Restore, RotateKey, Scrub};
+pub(crate) use replicas::{Follow, Promote};
 pub(crate) use tools::{Dump, Load, Locks, Moment, Page, Pins, Read, Salvage, Space};
 
 /// Transactions as a library: a tour, a crash workload, and subcommands that inspect a store.
@@ -61,6 +63,8 @@ pub(crate) enum Command {
     Restore(Restore),
     RotateKey(RotateKey),
     Archive(Archive),
+    Follow(Follow),
+    Promote(Promote),
     Scrub(Scrub),
     Log(Log),
     Changes(Changes),

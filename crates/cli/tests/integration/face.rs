@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::common::{self, cedrat, command, errors, files, json, printed, text};
 
-const SUBCOMMANDS: [&[&str]; 30] = [
+const SUBCOMMANDS: [&[&str]; 32] = [
     &[],
     &["tour"],
     &["bank", "run"],
@@ -30,6 +30,8 @@ const SUBCOMMANDS: [&[&str]; 30] = [
     &["backup", "verify"],
     &["restore"],
     &["archive"],
+    &["follow"],
+    &["promote"],
     &["scrub"],
     &["log"],
     &["resolve"],

@@ -15,6 +15,7 @@ mod objects;
 mod page;
 mod pins;
 mod prepared;
+mod replicas;
 mod salvage;
 mod space;
 mod stores;

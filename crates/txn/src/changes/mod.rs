@@ -37,6 +37,7 @@ use open::OpenTransactions;
 pub use set::ChangeSet;
 use source::{Files, Origin, Source};
 pub use token::StreamToken;
+pub(crate) use wait::Signal;
 
 /// A stream of the transactions that have committed: see [`Store::changes`].
 ///
@@ -57,7 +58,7 @@ pub struct ChangeStream {
     position: Lsn,
     /// The archive is read at least up to here.
     archive_up_to: Lsn,
-    signal: std::sync::Arc<wait::Signal>,
+    signal: std::sync::Arc<Signal>,
 }
 
 /// A commit record.

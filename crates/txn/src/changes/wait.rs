@@ -11,7 +11,7 @@ use crate::error::Result;
 
 /// A flag that is raised when the log may have more. A stream has one for all its waits, so that the log knows it once.
 #[derive(Debug, Default)]
-pub(super) struct Signal {
+pub(crate) struct Signal {
     is_raised: Mutex<bool>,
     raised: Condvar,
 }
@@ -20,6 +20,23 @@ impl Wake for Signal {
     fn wake(self: std::sync::Arc<Self>) {
         *self.is_raised.lock() = true;
         self.raised.notify_all();
+    }
+}
+
+impl Signal {
+    /// Lowers the flag, before the log is asked to raise it.
+    pub(crate) fn lower(&self) {
+        *self.is_raised.lock() = false;
+    }
+
+    /// Waits until the flag is raised, for about this time at most.
+    pub(crate) fn wait(&self, at_most: Duration) {
+        let mut is_raised = self.is_raised.lock();
+        while !*is_raised {
+            if self.raised.wait_for(&mut is_raised, at_most).timed_out() {
+                break;
+            }
+        }
     }
 }
 
@@ -36,15 +53,9 @@ impl ChangeStream {
         let Origin::Store(store) = &self.origin else { return Ok(false) };
         let (signal, log) = (&self.signal, &store.inner.log);
         let wanted = self.scanned.next();
-        *signal.is_raised.lock() = false;
+        signal.lower();
         log.wake_when_durable(wanted, &Waker::from(std::sync::Arc::clone(signal)));
-        let mut is_raised = signal.is_raised.lock();
-        while !*is_raised {
-            if signal.raised.wait_for(&mut is_raised, at_most).timed_out() {
-                break;
-            }
-        }
-        drop(is_raised);
+        signal.wait(at_most);
         store.inner.alive_here()?;
         Ok(log.is_stable(wanted))
     }

@@ -31,8 +31,9 @@ mod at {
     pub(super) const GENERATION: usize = CRC + 4; //   counts the writes of this consumer
     pub(super) const STATE: usize = GENERATION + 8; // 0: no consumer, 1: keeps the log, 2: released
     pub(super) const NAME_LEN: usize = STATE + 1;
-    pub(super) const RESERVED: usize = NAME_LEN + 1; // zero
-    pub(super) const POSITION: usize = RESERVED + 6;
+    pub(super) const KIND: usize = NAME_LEN + 1; //    0: of the change stream, 1: a replica
+    pub(super) const RESERVED: usize = KIND + 1; //    zero
+    pub(super) const POSITION: usize = RESERVED + 5;
     pub(super) const NEEDS: usize = POSITION + 8;
     pub(super) const LIMIT: usize = NEEDS + 8; //      bytes of log that it may keep
     pub(super) const RELEASED: usize = LIMIT + 8; //   bytes of log that it kept when it was released
@@ -43,6 +44,8 @@ mod at {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) name: String,
+    /// Whether it is a replica, which gets the log itself.
+    pub(super) is_replica: bool,
     pub(super) position: Lsn,
     pub(super) needs: Lsn,
     pub(super) limit: u64,
@@ -170,6 +173,7 @@ fn encode(place: &Place) -> Vec<u8> {
         put(at::RELEASED, entry.released.unwrap_or(0));
         bytes[at::STATE] = if entry.released.is_some() { 2 } else { 1 };
         bytes[at::NAME_LEN] = entry.name.len() as u8;
+        bytes[at::KIND] = entry.is_replica.into();
         bytes[at::NAME..at::NAME + entry.name.len()].copy_from_slice(entry.name.as_bytes());
     }
     bytes[at::MAGIC..at::CRC].copy_from_slice(&MAGIC);
@@ -192,6 +196,7 @@ fn decode(sector: &[u8]) -> Option<Place> {
     let name = std::str::from_utf8(sector.get(at::NAME..at::NAME + name_len.min(NAME_LEN_MAX))?).ok()?;
     let entry = Entry {
         name: name.to_owned(),
+        is_replica: sector[at::KIND] == 1,
         position: Lsn::new(number(at::POSITION)),
         needs: Lsn::new(number(at::NEEDS)),
         limit: number(at::LIMIT),
@@ -208,7 +213,8 @@ mod tests {
 
     fn entry(name: &str, position: u64) -> Entry {
         let (position, needs) = (Lsn::new(position), Lsn::new(position / 2));
-        Entry { name: name.into(), position, needs, limit: 1 << 20, released: (position.get() % 3 == 0).then_some(7) }
+        let released = (position.get() % 3 == 0).then_some(7);
+        Entry { name: name.into(), is_replica: name == "b", position, needs, limit: 1 << 20, released }
     }
 
     fn found(disk: &SimDisk) -> Vec<Entry> {

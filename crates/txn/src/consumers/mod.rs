@@ -10,19 +10,28 @@
 //!    log again.
 //! 5. The log has all records from the smallest of these LSNs on: the scan point of the checkpoint, and what consumers that are not
 //!    released need. No other part of the log is read.
+//! 6. A [replica](crate::replicas) is a consumer that gets blocks of the log instead of changes. It needs them from certain offsets on,
+//!    also if they have no record; until it connects, an opening keeps what the one before has kept.
 
 mod file;
+mod replica;
+
+use std::collections::HashMap;
 
 use cedrat_media::{Media, OpenMode};
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::{Arc, Mutex, planted};
-use cedrat_wal::{Control, Log, LogOffset, Lsn};
+use cedrat_wal::{Control, Log, LogOffset, LogPosition, Lsn};
 
 use crate::changes::{ChangeStream, StreamToken};
 use crate::error::{Error, Result};
 use crate::store::{Inner, Store};
 pub use file::CONSUMERS_FILE;
 use file::{ConsumersFile, Entry, NAME_LEN_MAX};
+
+/// The reason why a consumer of the change stream is refused.
+const IS_REPLICA: &str =
+    "a replica of the store has this name: choose another one for the consumer of the change stream";
 
 /// Options of a consumer, which take effect when it is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +58,8 @@ pub struct ConsumerStatus {
     pub position: Lsn,
     /// The first LSN that it needs. It lies before the position while transactions are open.
     pub needs: Lsn,
+    /// Whether it is a [replica](Store::replica_server), and not a consumer of the change stream.
+    pub is_replica: bool,
     /// The number of bytes of log that it may keep.
     pub limit_bytes: u64,
     /// The number of bytes of log that it kept when it was released, beyond its limit or in a full log; `None`: it keeps the log.
@@ -65,6 +76,7 @@ impl ConsumerStatus {
             name: entry.name.clone(),
             position: entry.position,
             needs: entry.needs,
+            is_replica: entry.is_replica,
             limit_bytes: entry.limit,
             released_bytes: entry.released,
             lacks_log: entry.needs < kept_from,
@@ -99,6 +111,10 @@ pub(crate) struct Consumers {
 #[derive(Debug)]
 struct State {
     file: ConsumersFile,
+    /// For each partition, the offset from which on replicas need it that have not connected in this opening.
+    kept_before: Vec<LogOffset>,
+    /// For each replica that has connected, what it has; the file may have an older position.
+    replicas: HashMap<String, LogPosition>,
     /// Whether this opening has written what it has read: the bytes may be in a cache that a power failure clears (R6a).
     is_settled: bool,
 }
@@ -119,8 +135,11 @@ impl Consumers {
     /// Reads the consumers of a store that is being opened. Nothing is written.
     pub(crate) fn open(media: &Arc<dyn Media>, log: &Log) -> Result<Consumers> {
         let file = ConsumersFile::open(media, OpenMode::ReadWrite)?;
-        let kept_from = AtomicU64::new(kept_from(&file, log.control().checkpoint.scan_lsn).get());
-        Ok(Consumers { state: Mutex::new(State { file, is_settled: false }), kept_from })
+        let control = log.control();
+        let kept_from = AtomicU64::new(kept_from(&file, control.checkpoint.scan_lsn).get());
+        let kept_before = control.partitions.iter().map(|known| known.scan_from).collect();
+        let state = State { file, kept_before, replicas: HashMap::new(), is_settled: false };
+        Ok(Consumers { state: Mutex::new(state), kept_from })
     }
 
     /// Returns the LSN from which on the log has all records.
@@ -130,8 +149,9 @@ impl Consumers {
 
     /// Whether a consumer keeps log before an LSN.
     pub(crate) fn keep_log_before(&self, lsn: Lsn) -> bool {
-        let keeps = |entry: &Entry| entry.released.is_none() && entry.needs < lsn;
-        self.state.lock().file.entries().any(keeps)
+        let state = self.state.lock();
+        let keeps = |entry: Entry| entry.released.is_none() && entry.needs < lsn;
+        state.file.entries().map(|entry| state.confirmed(entry)).any(keeps)
     }
 
     /// Returns the consumers that keep log, and the first LSN that each needs.
@@ -152,16 +172,19 @@ impl Consumers {
     ) -> Result<()> {
         let mut state = self.state.lock();
         state.settle()?;
-        let keeps = |entry: &&Entry| entry.released.is_none() && entry.needs < scan_lsn;
-        let keeping: Vec<_> = state.file.entries().filter(keeps).cloned().collect();
+        let keeps = |entry: &Entry| entry.released.is_none() && (entry.needs < scan_lsn || entry.is_replica);
+        let keeping: Vec<_> = state.file.entries().map(|entry| state.confirmed(entry)).filter(keeps).collect();
         let mut kept_from = scan_lsn;
         for entry in keeping {
             let bytes = log.bytes_since(entry.needs).0;
-            let is_released = bytes > entry.limit || is_full && !planted!("consumer_fills_log");
+            // A replica that has all records up to the scan point keeps a segment of each partition at most.
+            let keeps_records = entry.needs < scan_lsn && (!entry.is_replica || entry.position.next() < scan_lsn);
+            let is_released = keeps_records && (bytes > entry.limit || is_full && !planted!("consumer_fills_log"));
             if is_released && !planted!("release_not_noted") {
                 state.file.put(Entry { released: Some(bytes), ..entry })?;
             } else if !is_released {
                 kept_from = kept_from.min(entry.needs);
+                state.keep_for_replica(&entry, offsets);
             }
         }
         if kept_from < scan_lsn && !planted!("log_of_consumer_truncated") {
@@ -226,10 +249,15 @@ impl Store {
             return Err(Error::TooLarge { what, given, limit });
         }
         let consumer = Consumer { store: self.clone(), name: name.to_owned() };
-        if self.inner.consumers.find(name).is_err() {
-            let (position, needs) = self.inner.present_position()?;
-            let entry = Entry { name: name.into(), position, needs, limit: options.limit_bytes, released: None };
-            self.inner.consumers.put(entry, |known| known.is_none())?;
+        match self.inner.consumers.find(name) {
+            Ok(entry) if entry.is_replica => return Err(Error::Misuse(IS_REPLICA)),
+            Ok(_) => {}
+            Err(_) => {
+                let (position, needs) = self.inner.present_position()?;
+                let (name, limit, is_replica) = (name.into(), options.limit_bytes, false);
+                let entry = Entry { name, is_replica, position, needs, limit, released: None };
+                self.inner.consumers.put(entry, |known| known.is_none())?;
+            }
         }
         Ok(consumer)
     }

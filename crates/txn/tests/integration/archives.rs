@@ -1,38 +1,17 @@
 //! Archives of stores, and restores of their backups to any point in time.
 
 use cedrat_heap::{Heap, HeapOptions};
-use cedrat_media::{Call, Durability, Fault, ForwardMedia, Kill, Loss, Media, OpenMode, SimDisk};
+use cedrat_media::{Call, Durability, Fault, Kill, Loss, Media, OpenMode, SimDisk};
 use cedrat_pages::PageId;
 use cedrat_sync::Arc;
 use cedrat_txn::{
     BackupOptions, Commit, Error, OpenError, Options, RestoreReport, RestoreTarget, Result, Store, restore,
 };
 use cedrat_wal::{FoundArchive, LogError, Lsn};
-use std::borrow::Cow;
 use std::io;
 
 use crate::common::*;
-
-/// An archive on the disk of its store: one journal has the calls of both.
-#[derive(Debug)]
-struct Beside(Arc<SimDisk>);
-
-impl ForwardMedia for Beside {
-    fn target(&self) -> &dyn Media {
-        &*self.0
-    }
-
-    fn target_name<'n>(&self, name: &'n str) -> Cow<'n, str> {
-        match name.split_once('/') {
-            Some((directory, name)) => format!("archive-{directory}/{name}").into(),
-            None => format!("archive/{name}").into(),
-        }
-    }
-
-    fn target_directory<'n>(&self, name: &'n str) -> Cow<'n, str> {
-        if name.is_empty() { "archive".into() } else { format!("archive-{name}").into() }
-    }
-}
+use crate::parts::Part;
 
 fn archived(to: Arc<dyn Media>) -> Options {
     Options { archive: Some(to), txn_log_limit_bytes: Some(u64::MAX), ..options() }
@@ -351,7 +330,7 @@ fn failed_extension_is_repeated() {
 fn crashed_store_extends_its_archive() {
     let disk = Arc::new(SimDisk::new());
     let opened = |disk: &Arc<SimDisk>| {
-        Store::open(Arc::clone(disk) as _, archived(Arc::new(Beside(Arc::clone(disk)))), registry())
+        Store::open(Arc::clone(disk) as _, archived(Arc::new(Part::of(disk, "archive"))), registry())
     };
     let store = opened(&disk).unwrap();
     let page = store.transact(page_with_zeros).unwrap();
@@ -387,7 +366,7 @@ fn crashed_store_extends_its_archive() {
             assert!(sum >= acknowledged as i64);
             let last = store.extend_archive().expect("E18.9");
             let to = SimDisk::new();
-            let archive: Arc<dyn Media> = Arc::new(Beside(Arc::clone(&disk)));
+            let archive: Arc<dyn Media> = Arc::new(Part::of(&disk, "archive"));
             restore(&media(&backup), Some(&archive), &media(&to), RestoreTarget::Lsn(last)).expect("E18.9");
             let restored = open(&Arc::new(after_power_loss(&to))).unwrap();
             assert_eq!(read_number(&restored, at(page, 0)).unwrap(), sum, "E18.9");

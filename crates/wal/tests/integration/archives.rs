@@ -377,3 +377,56 @@ fn restored_log_skips_dead_numbers() {
     drop(log);
     assert_eq!(lsns_of(&media(&restored)).unwrap().len(), 3, "E18.10");
 }
+
+/// A piece of a log that was sent: its offset, that of the next one, its partition, the length of its segment, and its blocks.
+type Sent = (LogOffset, LogOffset, PartitionId, u64, Vec<u8>);
+
+/// Returns the pieces that an archive lacks, and the state that it has with them.
+fn pieces_of(log: &Log, archive: &LogArchive) -> (Vec<Sent>, LogState) {
+    let mut pieces = Vec::new();
+    let state = log.copy_since(&archive.position(), &log.state(), 1 << 14, &mut |piece| {
+        pieces.push((piece.offset, piece.next, piece.partition, piece.segment_len, piece.bytes.to_vec()));
+        Ok::<_, LogError>(())
+    });
+    (pieces, state.unwrap())
+}
+
+/// E25.3b: blocks that are received over a connection. Nothing counts before the extension is complete.
+#[test]
+fn received_blocks_continue_the_archive() {
+    let (disk, to, local) = (SimDisk::new(), SimDisk::new(), SimDisk::new());
+    let log = Log::create(&media(&disk), &options(), &[]).unwrap();
+    drop(LogArchive::open(&media(&local), &log).unwrap());
+    drop(LogArchive::open(&media(&to), &log).unwrap());
+    append(&log, 200);
+    let mut archive = LogArchive::open_alone(&media(&to)).unwrap();
+    let checksums = log.checksums_of(&archive.state()).unwrap();
+    archive.continue_received(&log.state(), &checksums).unwrap();
+    let (mut rounds, mut refused) = (0, 0);
+    while archive.up_to() < log.durable_lsn() {
+        let (pieces, state) = pieces_of(&log, &archive);
+        for (offset, next, partition, segment_len, bytes) in &pieces {
+            let (offset, next, partition, segment_len) = (*offset, *next, *partition, *segment_len);
+            let later = LogOffset::new(next.get() + 4096);
+            let gap = LogPiece { partition, segment_len, offset: next, next: later, bytes: &bytes[..4096] };
+            let error = archive.append_received(&gap).expect_err("E25.3b").to_string();
+            assert!(error.contains("continue"), "E25.3b: {error}");
+            let used = u32::from_le_bytes(bytes[8..12].try_into().unwrap()) as usize;
+            for at in [2, 5, 17, 40, 60, 70, used - 1].into_iter().filter(|&at| at < used) {
+                let mut changed = bytes.clone();
+                changed[at] ^= 4;
+                let piece = LogPiece { partition, segment_len, offset, next, bytes: &changed };
+                archive.append_received(&piece).expect_err("E25.3b: changed bytes");
+                refused += 1;
+            }
+            archive.append_received(&LogPiece { partition, segment_len, offset, next, bytes }).unwrap();
+        }
+        assert_eq!(archive.complete(&state, None).unwrap(), state.up_to().max(archive.up_to()));
+        rounds += 1;
+    }
+    assert!(rounds >= 3 && refused > 20, "{rounds} {refused}");
+    drop(archive);
+    let after: Arc<dyn Media> = Arc::new(to.cut_power(Loss::Everything));
+    assert!(lsns_of(&after).unwrap().into_iter().eq(1..=log.durable_lsn().get()), "E25.3b");
+    LogArchive::open(&after, &log).expect("it is an archive of this log");
+}
