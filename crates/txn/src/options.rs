@@ -51,7 +51,8 @@ pub struct Options {
     pub redo_threads: usize,
     /// Bytes of log behind the redo point from which an opening does not redo all changes before it ends. It does so later: those of
     /// a page before the page is first read, and the rest in a thread of the store, or, without [threads](Options::background), in
-    /// [`crate::Store::complete_recovery`], in the next checkpoint, or when the log is full. `u64::MAX`: the opening redoes all.
+    /// [`crate::Store::complete_recovery`], in the next checkpoint, or when the log is full. `u64::MAX`, the default: the opening redoes all,
+    /// and damage that redo meets refuses the opening instead of stopping the store later.
     pub redo_on_demand_bytes: u64,
     /// The growth of the log, in bytes, after which the checkpointer runs; `u64::MAX`: only when the log is full.
     pub checkpoint_every_bytes: u64,
@@ -143,7 +144,7 @@ impl Default for Options {
             locks: Arc::new(PageLocks::default()),
             background: true,
             redo_threads: 2,
-            redo_on_demand_bytes: 16 << 20,
+            redo_on_demand_bytes: u64::MAX,
             checkpoint_every_bytes: 256 << 20,
             checkpoint_when_opened: true,
             create: true,
@@ -224,7 +225,7 @@ impl Options {
             partitions: log.partitions,
             background: false,
             redo_threads: 0,
-            redo_on_demand_bytes: 0,
+            redo_on_demand_bytes: u64::MAX,
             archive_run_bytes: 4 << 10,
             log,
             memory: MemoryOptions::small(),

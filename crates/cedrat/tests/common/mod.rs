@@ -7,10 +7,8 @@ use cedrat::pages::{LayoutKind, PageId};
 use cedrat::txn::{FormatFresh, RecordId, SetRange};
 use cedrat::{OpenError, Options, Registry, Store};
 
-/// Opens a store, with its whole recovery.
 pub(crate) fn open(disk: &Arc<dyn Media>) -> Result<Store, OpenError> {
-    let options = Options { redo_on_demand_bytes: u64::MAX, ..Options::simulated() };
-    Store::open(Arc::clone(disk), options, Registry::new())
+    Store::open(Arc::clone(disk), Options::simulated(), Registry::new())
 }
 
 /// Sets the first eight bytes of a page.

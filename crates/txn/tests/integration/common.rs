@@ -129,8 +129,9 @@ pub(crate) fn store_with(options: Options, registry: Registry) -> (Store, PageId
     (store, page)
 }
 
+/// Returns options of a simulated store that redoes on demand what it recovers.
 pub(crate) fn options() -> Options {
-    Options::simulated()
+    Options { redo_on_demand_bytes: 0, ..Options::simulated() }
 }
 
 pub(crate) fn open(disk: &Arc<SimDisk>) -> Result<Store, OpenError> {
