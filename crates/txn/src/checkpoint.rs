@@ -263,13 +263,14 @@ impl Inner {
         // that moves meanwhile is seen in at least one of them (E19.4).
         let deferred = self.oldest_deferred().unwrap_or(clock);
         // Records that are redone move from the rest of redo to pages.
+        let noted = self.rest_of_redo.needs_log_from().unwrap_or(clock);
         let to_redo = self.rest_of_redo.oldest().filter(|_| !planted!("checkpoint_passes_pending_records"));
         let redo_lsn = self.pool.redo_point().min(deferred).min(to_redo.unwrap_or(clock)).min(clock);
         let oldest = self.oldest_to_keep().map_or(clock, |entry| entry.kept_from());
         // Behind the table: an outcome is kept before its branch leaves that (E9.4d).
         let outcomes = self.outcomes.kept_from().unwrap_or(clock);
         let of_heaps = self.memory.redo_from().next();
-        let scan_lsn = redo_lsn.min(oldest).min(outcomes).min(of_heaps).min(clock);
+        let scan_lsn = redo_lsn.min(oldest).min(outcomes).min(of_heaps).min(noted).min(clock);
         // Records that were carried forward have their old LSNs in pages or with their keepers. Their copies lie after
         // the points that were set when they were made, and those points never move back (E9.13).
         let before = self.log.control().checkpoint;

@@ -330,6 +330,7 @@ impl Store {
     /// # Errors
     /// The store stopped.
     pub fn complete_recovery(&self) -> Result<()> {
+        self.inner.alive()?; // a forked child must not wait for the drain
         self.inner.complete_redo()
     }
 

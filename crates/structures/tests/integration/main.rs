@@ -7,5 +7,6 @@ mod common;
 mod crashes;
 mod hash;
 mod lists;
+mod on_demand;
 mod shrink;
 mod threads;

@@ -74,6 +74,13 @@ impl RestOfRedo {
         self.get().map(|rest| Lsn::new(rest.drained_to.load(Ordering::SeqCst)))
     }
 
+    /// Returns the LSN from which on redo may read the log. To be read before the state of pages.
+    pub(crate) fn needs_log_from(&self) -> Option<Lsn> {
+        let rest = self.get()?;
+        let noted = rest.pending.lock().needs_log_from();
+        noted.filter(|_| !planted!("noted_records_released")).into_iter().chain(self.oldest()).min()
+    }
+
     /// Adds what was redone since the opening to its report.
     pub(crate) fn report(&self, report: &mut RecoveryReport) {
         if let Some(rest) = self.get() {
@@ -194,7 +201,8 @@ impl PendingRedo for OnDemand {
         let id = page.id();
         let not_redone = |why: String| PoolError::NotRedone { page: id, why };
         let inner = self.inner.upgrade().ok_or_else(|| not_redone("the store is closed".into()))?;
-        let Some(positions) = self.pending.lock().records_of(id) else { return Ok(()) };
+        let Some((positions, from)) = self.pending.lock().begin_read(id) else { return Ok(()) };
+        let _reading = Reading { of: self, from };
         let redone = self.redo_page(&inner, page, &positions).map_err(|error| match error {
             Error::Stopped(stopped) => PoolError::Stopped(stopped),
             other => not_redone(other.to_string()),
@@ -203,6 +211,18 @@ impl PendingRedo for OnDemand {
         self.pages.fetch_add(1, Ordering::Relaxed);
         self.pending.lock().redone(id);
         Ok(())
+    }
+}
+
+/// A load that reads records. Drop ends it.
+struct Reading<'a> {
+    of: &'a OnDemand,
+    from: Lsn,
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.of.pending.lock().end_read(self.from);
     }
 }
 

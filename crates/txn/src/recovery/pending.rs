@@ -22,6 +22,10 @@ pub(crate) struct Pending {
     pieces: Vec<Piece>,
     /// Notes that were dropped, from the first one on.
     dropped: usize,
+    /// The drain has redone all records before it.
+    drained: Lsn,
+    /// For each load that reads records, an LSN from which on the log has them.
+    reading: Vec<Lsn>,
     /// A record could not be noted, so redo on demand would miss it.
     is_incomplete: bool,
 }
@@ -99,7 +103,7 @@ impl Pending {
     /// Returns the positions of the records of a page from the oldest on; `None` if the page is not pending. Those that the drain
     /// has redone may be missing.
     pub(crate) fn records_of(&self, page: PageId) -> Option<Vec<Position>> {
-        let mut next = self.pages.get(&page)?.newest as usize;
+        let mut next = self.get(page)?.newest as usize;
         let mut positions = Vec::new();
         while next > self.dropped {
             let at = next - 1;
@@ -111,13 +115,45 @@ impl Pending {
         Some(positions)
     }
 
+    /// Returns the positions of the records of a page as [`records_of`](Pending::records_of) does. Until [`end_read`](Pending::end_read)
+    /// is called with the LSN that is also returned, the log keeps them.
+    pub(crate) fn begin_read(&mut self, page: PageId) -> Option<(Vec<Position>, Lsn)> {
+        let positions = self.records_of(page)?;
+        let from = self.first_noted().unwrap_or(Lsn::MAX);
+        self.reading.push(from);
+        Some((positions, from))
+    }
+
+    /// Ends a read of records that has begun with this LSN.
+    pub(crate) fn end_read(&mut self, from: Lsn) {
+        if let Some(at) = self.reading.iter().position(|&reading| reading == from) {
+            self.reading.swap_remove(at);
+        }
+    }
+
+    /// Returns the LSN from which on the log has all records that loads read, or may still read.
+    pub(crate) fn needs_log_from(&self) -> Option<Lsn> {
+        self.reading.iter().copied().chain(self.first_noted()).min()
+    }
+
+    /// Returns the LSN of the first note. The drain may have redone its record: notes are dropped in whole pieces.
+    fn first_noted(&self) -> Option<Lsn> {
+        self.pieces.get(self.dropped / PIECE_NOTES).map(|piece| piece.first)
+    }
+
     pub(crate) fn has(&self, page: PageId) -> bool {
-        self.pages.contains_key(&page)
+        self.get(page).is_some()
+    }
+
+    /// Returns the notes of a page that is pending. Records that do not count may be the newest ones: the drain does not visit the page
+    /// for them, which may have been freed and punched after them.
+    fn get(&self, page: PageId) -> Option<&OfPage> {
+        self.pages.get(&page).filter(|of| of.newest_lsn >= self.drained)
     }
 
     /// Whether the oldest record of the page formats it, and no record was redone yet.
     pub(crate) fn formats(&self, page: PageId) -> bool {
-        self.pages.get(&page).is_some_and(|of| of.formats)
+        self.get(page).is_some_and(|of| of.formats)
     }
 
     /// Notes that the records of the page before an LSN are redone. Returns whether the page has no other ones, and is not pending
@@ -137,10 +173,12 @@ impl Pending {
         self.pages.remove(&page);
     }
 
-    /// Drops the notes of records before an LSN, which are redone, in whole pieces.
+    /// Drops the notes of records before an LSN, which are redone, in whole pieces. The first record of the next piece may have its
+    /// last note in this one.
     pub(crate) fn drop_before(&mut self, lsn: Lsn) {
+        self.drained = self.drained.max(lsn);
         let mut piece = self.dropped / PIECE_NOTES;
-        while self.pieces.get(piece + 1).is_some_and(|next| next.first <= lsn) {
+        while self.pieces.get(piece + 1).is_some_and(|next| next.first < lsn) {
             self.pieces[piece].notes = Vec::new();
             piece += 1;
         }
@@ -195,6 +233,40 @@ mod tests {
         assert!(!pending.redone_before(pages[0], Lsn::new(19_990)) && pending.has(pages[0]));
         assert!(pending.redone_before(pages[0], Lsn::new(20_000)) && !pending.has(pages[0]));
         assert_eq!(pending.records_of(pages[0]), None);
+    }
+
+    /// R8: a record of two pages, whose notes are in two pieces, is kept for both until it is redone.
+    #[test]
+    fn record_of_two_pieces_is_kept() {
+        let (first, second) = (PageId::new(1), PageId::new(2));
+        let newest = PIECE_NOTES as u64;
+        let mut pending = Pending::default();
+        (1..newest).for_each(|record| pending.note(PageId::new(3), Lsn::new(record), at(record), false));
+        [first, second].into_iter().for_each(|page| pending.note(page, Lsn::new(newest), at(newest), false));
+        pending.drop_before(Lsn::new(newest));
+        assert_eq!(pending.records_of(first), Some(vec![at(newest)]), "R8");
+        assert_eq!(pending.records_of(second), Some(vec![at(newest)]), "R8");
+        pending.drop_before(Lsn::new(newest + 1));
+        assert_eq!(
+            [first, second].map(|page| pending.has(page)),
+            [false; 2],
+            "its only record does not count, or is redone"
+        );
+    }
+
+    /// R9c: the log has the records of all notes, and of those that a load reads.
+    #[test]
+    fn notes_and_reads_keep_the_log() {
+        let (page, piece) = (PageId::new(1), PIECE_NOTES as u64);
+        let mut pending = Pending::default();
+        (1..=3 * piece).for_each(|record| pending.note(page, Lsn::new(record), at(record), false));
+        let (positions, from) = pending.begin_read(page).expect("it is pending");
+        assert_eq!((positions.len() as u64, pending.needs_log_from()), (3 * piece, Some(Lsn::new(1))), "R9c");
+        pending.drop_before(Lsn::new(2 * piece));
+        assert_eq!(pending.needs_log_from(), Some(Lsn::new(1)), "R9c");
+        pending.end_read(from);
+        assert_eq!(pending.needs_log_from(), Some(Lsn::new(piece + 1)), "R9c");
+        assert_eq!(pending.records_of(page).map(|positions| positions[0]), Some(at(piece + 1)), "R9c");
     }
 
     #[test]
