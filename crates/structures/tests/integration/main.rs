@@ -8,4 +8,5 @@ mod crashes;
 mod hash;
 mod lists;
 mod shrink;
+mod shrink_random;
 mod threads;
