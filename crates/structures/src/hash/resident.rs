@@ -51,7 +51,8 @@ pub(super) struct Resident {
 pub(super) enum Shrinking {
     /// Nothing.
     Not,
-    /// Buckets are merged until there are `to`, as long as there are at most `overflow_max` overflow pages.
+    /// Buckets are merged until there are `to`, as long as there are at most `overflow_max` overflow pages. The table does not grow
+    /// before there are more (S10c).
     Merging { to: u64, overflow_max: u64 },
     /// The chains of buckets are folded; those of the buckets before `next` were.
     Folding { next: u64 },
@@ -154,10 +155,9 @@ impl Resident {
         let _ = self.overflow_pages.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
     }
 
-    /// Whether the next bucket's page is allocated already, and buckets are not being merged.
+    /// Whether the next bucket's page is allocated already.
     pub(super) fn has_free_bucket(&self) -> bool {
-        !matches!(self.shrinking(), Shrinking::Merging { .. })
-            && self.growth().place(self.buckets()).0 < self.region_count()
+        self.growth().place(self.buckets()).0 < self.region_count()
     }
 
     pub(super) fn region_count(&self) -> usize {

@@ -181,6 +181,9 @@ impl RawHashTable {
         let mut txn = store.begin();
         let before = self.resident.buckets();
         let Some(shape) = self.latch_to_shrink(&txn)? else { return Ok(Kept::Done) };
+        if self.resident.shrinking() != (Shrinking::Merging { to, overflow_max }) {
+            return Ok(Kept::Done); // the table has begun to grow before this thread had the latch (S10c)
+        }
         let settled = store.settled();
         for _ in 0..MERGES_AT_ONCE.min(self.resident.buckets().saturating_sub(to)) {
             if self.overflow_pages(&txn)? > overflow_max {
@@ -237,4 +240,57 @@ impl RawHashTable {
 /// Returns the greatest power of two below this number of buckets, or one.
 fn halved(buckets: u64) -> u64 {
     if buckets < 2 { 1 } else { 1 << (buckets - 1).ilog2() }
+}
+
+#[cfg(test)]
+mod tests {
+    use cedrat_media::SimDisk;
+    use cedrat_txn::{NoLocks, Options, Registry};
+
+    use super::*;
+
+    /// A load that removes and inserts as many entries between the parts of the work: buckets do not split as fast as they merge
+    /// (S10c).
+    #[test]
+    fn merges_end_beside_steady_load() {
+        for factor in [5, 9] {
+            let options = Options { locks: Arc::new(NoLocks), log_limit_bytes: 64 << 20, ..Options::simulated() };
+            let store = Store::open(Arc::new(SimDisk::new()), options, Registry::new().with(crate::register)).unwrap();
+            let table = store.transact(RawHashTable::create).unwrap();
+            let live = 1_200_u64;
+            let each = |keys: Range<u64>, change: &dyn Fn(&mut Txn, &[u8]) -> Result<bool>| {
+                for first in keys.clone().step_by(100) {
+                    let mut some = first..keys.end.min(first + 100);
+                    let changed =
+                        store.transact(|txn| some.try_for_each(|key| change(txn, &key.to_le_bytes()).map(drop)));
+                    changed.unwrap();
+                }
+            };
+            let put = |txn: &mut Txn, key: &[u8]| table.put(txn, key, &[1; 200]);
+            let remove = |txn: &mut Txn, key: &[u8]| table.remove(txn, key);
+            each(0..live * factor, &put);
+            each(0..live * (factor - 1), &remove);
+            let before = table.resident.buckets();
+            let (mut parts, mut merged) = (0, 0);
+            let mut first = live * (factor - 1);
+            loop {
+                let buckets = table.resident.buckets();
+                let kept = table.shrink(&store).unwrap();
+                merged += buckets - table.resident.buckets().min(buckets);
+                if kept == Kept::Done {
+                    break;
+                }
+                for _ in 0..4 {
+                    each(first..first + 100, &remove);
+                    each(first + live..first + live + 100, &put);
+                    first += 100;
+                }
+                parts += 1;
+                assert!(merged <= 2 * before, "S10c: {merged} merges of {before} buckets in {parts} parts");
+            }
+            let checked = table.check(&store.begin()).unwrap();
+            checked.expect_sound();
+            assert_eq!(checked.elements, live);
+        }
+    }
 }

@@ -10,6 +10,7 @@ use super::ops::{
     ABSENT, Append, CHAINED, FULL, Fill, Insert, Link, PRESENT, PutBack, Remove, UNDO_OF_GROWTH_LOG_BYTES, Withdraw,
 };
 use super::packed::Packed;
+use super::resident::Shrinking;
 use super::table::{RawHashTable, check_len};
 use crate::bytes::Corrupt;
 
@@ -241,6 +242,16 @@ impl RawHashTable {
     /// Whether the table should get another bucket. The latch is held.
     fn should_grow(&self, txn: &Txn, limit: OverflowLimit) -> Result<bool> {
         let resident = &self.resident;
+        if let Shrinking::Merging { overflow_max, .. } = resident.shrinking() {
+            if planted!("merging_table_grows") {
+                return Ok(self.overflow_pages(txn)? > limit.pages(resident.buckets()));
+            }
+            // Otherwise a load that fills single pages would split buckets as fast as they merge (S10c).
+            if self.overflow_pages(txn)? <= overflow_max {
+                return Ok(false);
+            }
+            resident.set_shrinking(Shrinking::Not);
+        }
         Ok(resident.has_free_bucket() || self.overflow_pages(txn)? > limit.pages(resident.buckets()))
     }
 

@@ -9,4 +9,5 @@ mod hash;
 mod lists;
 mod on_demand;
 mod shrink;
+mod shrink_random;
 mod threads;
