@@ -85,6 +85,10 @@ impl<M: ForwardMedia> Media for M {
         self.target().punch(file, offset, len)
     }
 
+    fn write_zeros(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
+        self.target().write_zeros(file, offset, len)
+    }
+
     fn set_len(&self, file: FileId, len: u64) -> io::Result<()> {
         self.target().set_len(file, len)
     }

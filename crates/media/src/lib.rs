@@ -77,6 +77,9 @@ pub const BLOCK_LEN: usize = 4096;
 /// The unit that a device writes completely or not at all, in bytes.
 pub const SECTOR_LEN: usize = 512;
 
+/// The number of zeros that one call writes, when many are written.
+const ZEROS_LEN: u64 = 1 << 20;
+
 const _: () = assert!(BLOCK_LEN.is_multiple_of(SECTOR_LEN));
 
 /// An open file of one medium.
@@ -167,6 +170,21 @@ pub trait Media: Send + Sync + Debug {
     /// free space, zeros are written instead.
     fn punch(&self, file: FileId, offset: u64, len: u64) -> io::Result<()>;
 
+    /// Writes zeros over these bytes, as [`write_at`](Media::write_at) does, volatile: so a file gets its space before its content.
+    /// An encrypted medium leaves the zeros of whole sectors as they are.
+    fn write_zeros(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
+        let zeros = AlignedBuf::zeroed(ZEROS_LEN.min(len) as usize);
+        let mut done = 0;
+        while done < len {
+            let piece = &zeros[..ZEROS_LEN.min(len - done) as usize];
+            match self.write_at(file, offset + done, piece, Durability::Volatile)? {
+                0 => return Err(write_refused(&self.path(file), offset + done)),
+                written => done += written as u64,
+            }
+        }
+        Ok(())
+    }
+
     /// Sets the length of the file; new bytes read as zero.
     fn set_len(&self, file: FileId, len: u64) -> io::Result<()>;
 
@@ -250,12 +268,14 @@ pub fn write_all_at(
     let mut done = 0;
     while done < bytes.len() {
         match media.write_at(file, offset + done as u64, &bytes[done..], durability)? {
-            0 => {
-                let message = format!("{} took no bytes at offset {}", media.path(file), offset + done as u64);
-                return Err(io::Error::new(io::ErrorKind::WriteZero, message));
-            }
+            0 => return Err(write_refused(&media.path(file), offset + done as u64)),
             written => done += written,
         }
     }
     Ok(())
+}
+
+/// Returns the error of a medium that takes no bytes.
+fn write_refused(path: &str, offset: u64) -> io::Error {
+    io::Error::new(io::ErrorKind::WriteZero, format!("{path} took no bytes at offset {offset}"))
 }

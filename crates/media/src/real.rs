@@ -8,7 +8,7 @@
 
 use crate::durable_calls::{DurableCalls, Reported};
 use crate::names::{check_directory, split};
-use crate::{BLOCK_LEN, Durability, FileId, LockGuard, Media, OpenMode};
+use crate::{BLOCK_LEN, Durability, FileId, LockGuard, Media, OpenMode, ZEROS_LEN};
 use cedrat_sync::{Arc, Mutex, RwLock, planted};
 use rustix::fs::{
     AtFlags, CWD, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags, StatxFlags, openat, statat, statx,
@@ -21,9 +21,6 @@ use std::fs;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
-
-/// The number of zeros written at a time if the file system has no call for them.
-const ZEROS_LEN: u64 = 1 << 20;
 
 /// The number of times that a file is locked because another one has got its name meanwhile. An opening that has deleted a lock
 /// file causes one more.

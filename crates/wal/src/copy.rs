@@ -9,13 +9,13 @@
 //! 4. Until its control file is complete, which is written last, the copy is refused as damaged.
 //! 5. Each block and each of its records is verified: what the copy needs is found to be damaged now, and not by its opening.
 
-use cedrat_media::{AlignedBuf, Durability, FileId, Media, OpenMode, write_all_at};
+use cedrat_media::{AlignedBuf, Durability, Media, OpenMode, write_all_at};
 use cedrat_sync::{Arc, planted};
 use std::io;
 use std::ops::Range;
 
 use crate::archive::FoundArchive;
-use crate::block::{BLOCK_HEADER_LEN, BLOCK_UNIT, BlockHeader, SegmentHeader};
+use crate::block::{BLOCK_HEADER_LEN, BlockHeader, SegmentHeader};
 use crate::checksum::record_seed;
 use crate::control::{Control, ControlFile};
 use crate::log::Log;
@@ -221,7 +221,8 @@ impl LogCopy {
             written = place + bytes.len() as u64;
             at = next;
         }
-        write_zeros(to, file, written, file_len)?;
+        // A log writes only to places that were written before.
+        to.write_zeros(file, written, file_len.saturating_sub(written))?;
         Ok(to.sync(file)?)
     }
 }
@@ -474,18 +475,6 @@ impl From<io::Error> for Failed {
     fn from(error: io::Error) -> Failed {
         Failed::Media(error)
     }
-}
-
-/// Fills a part of a file with zeros: a log writes only to places that were written before.
-fn write_zeros(media: &dyn Media, file: FileId, from: u64, to: u64) -> io::Result<()> {
-    let zeros = AlignedBuf::zeroed(PIECE_LEN.min(((to - from) as usize).next_multiple_of(BLOCK_UNIT)));
-    let mut at = from;
-    while at < to {
-        let len = (to - at).min(zeros.len() as u64);
-        write_all_at(media, file, at, &zeros[..len as usize], Durability::Volatile)?;
-        at += len;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -527,7 +527,6 @@ impl PoolState {
 
 /// Fills a file with zeros from `from` to `len`, durably.
 fn fill_from(media: &dyn Media, file: FileId, from: u64, len: u64) -> io::Result<()> {
-    const PIECE: u64 = 1 << 20;
     let found = media.len(file)?;
     if found > len {
         media.set_len(file, len)?;
@@ -535,13 +534,7 @@ fn fill_from(media: &dyn Media, file: FileId, from: u64, len: u64) -> io::Result
         // Only what is missing: a full file system may refuse the rest, though the file has it (A10a).
         media.allocate(file, found, len - found)?;
     }
-    let zeros = AlignedBuf::zeroed(PIECE.min(len) as usize);
-    let mut at = from;
-    while at < len {
-        let piece = PIECE.min(len - at) as usize;
-        write_all_at(media, file, at, &zeros[..piece], Durability::Volatile)?;
-        at += piece as u64;
-    }
+    media.write_zeros(file, from, len.saturating_sub(from))?;
     media.sync(file)
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 
 use cedrat_sync::{Arc, Mutex, RwLock, planted};
 
@@ -69,9 +70,12 @@ impl Encrypted {
     /// Calls `work` with a buffer of zeros, or of bytes of earlier calls.
     fn with_buffer<T>(&self, len: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
         let kept = self.buffers.lock().pop();
-        let mut buffer = kept.unwrap_or_else(|| AlignedBuf::with_capacity(len));
-        buffer.resize(len);
-        let result = work(&mut buffer);
+        let mut buffer = kept.unwrap_or_default();
+        // It never shrinks: a resize clears the bytes that it adds.
+        if buffer.len() < len {
+            buffer.resize(len);
+        }
+        let result = work(&mut buffer[..len]);
         let mut buffers = self.buffers.lock();
         if buffers.len() < BUFFERS_MAX {
             buffers.push(buffer);
@@ -130,6 +134,27 @@ impl Encrypted {
             write_all_at(&*self.below, file, begin, sectors, durability)
         })?;
         Ok(bytes.len())
+    }
+
+    /// Clears bytes: whole sectors by `clear`, as sectors that were never written, and parts of sectors by encrypted zeros.
+    fn clear(
+        &self,
+        file: FileId,
+        bytes: Range<u64>,
+        clear: impl FnOnce(Range<u64>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let Range { start, end } = bytes;
+        let (first, last) = (start.next_multiple_of(SECTOR), floor(end));
+        if first > last {
+            return self.zero(file, start, end);
+        }
+        self.zero(file, start, first)?;
+        if first < last {
+            let of = self.file(file)?;
+            let _beside_whole_sectors = of.partial.read();
+            clear(first..last)?;
+        }
+        self.zero(file, last, end)
     }
 
     /// Writes zeros over a part of a sector.
@@ -236,15 +261,13 @@ impl Media for Encrypted {
 
     fn punch(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
         let end = (offset + len).min(self.len(file)?);
-        let (first, last) = (offset.next_multiple_of(SECTOR), floor(end));
-        if first > last {
-            return self.zero(file, offset, end);
-        }
-        self.zero(file, offset, first)?;
-        if first < last {
-            self.below.punch(file, first, last - first)?;
-        }
-        self.zero(file, last, end)
+        self.clear(file, offset..end, |sectors| self.below.punch(file, sectors.start, sectors.end - sectors.start))
+    }
+
+    fn write_zeros(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
+        self.clear(file, offset..offset + len, |sectors| {
+            self.below.write_zeros(file, sectors.start, sectors.end - sectors.start)
+        })
     }
 
     fn set_len(&self, file: FileId, len: u64) -> io::Result<()> {

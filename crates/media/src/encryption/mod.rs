@@ -4,8 +4,8 @@
 //! 2. Each file has keys of its own, derived from the data key and the name of the file. Each sector of [`SECTOR_LEN`](crate::SECTOR_LEN)
 //!    bytes is encrypted by AES-256-XTS, in place, with its number as the tweak. So lengths, alignment and the atomicity of sectors
 //!    are those of the medium below.
-//! 3. A sector that reads as zero below was never written, or was freed, and reads as zero. Sectors that are written as zeros are
-//!    encrypted like others.
+//! 3. A sector that reads as zero below was never written, was freed, or was filled before its use ([`Media::write_zeros`]). It reads as
+//!    zero. Other sectors that are written as zeros are encrypted like others.
 //! 4. Other layers see a [`Media`], and nothing of keys. A file has whole sectors: its length is rounded up, and what was added is zero.
 //!
 //! It hides the content of files. It does not hide their names and lengths, nor which sectors have changed between two copies. It has no

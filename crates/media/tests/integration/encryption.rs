@@ -211,6 +211,28 @@ fn equal_sectors_are_encrypted_differently() {
     assert_eq!(sectors.len(), 8, "E24.5");
 }
 
+/// E24.1b: whole sectors only; the bytes beside them stay.
+#[test]
+fn zeros_before_use_stay_plain() {
+    let disk = SimDisk::new();
+    let media = key(1).open_or_create(&shared(&disk)).unwrap();
+    let file = media.open("a", OpenMode::Create).unwrap();
+    write_all_at(&*media, file, 0, &[9; 6 * SECTOR_LEN], Durability::Durable).unwrap();
+    media.write_zeros(file, SECTOR / 2, 3 * SECTOR).unwrap();
+    media.write_zeros(file, 4 * SECTOR + 1, SECTOR - 2).unwrap();
+    media.write_zeros(file, 6 * SECTOR, 2 * SECTOR).unwrap();
+    let found = disk.image().file("a").unwrap();
+    let plain: Vec<bool> = found.chunks(SECTOR_LEN).map(|sector| *sector == [0; SECTOR_LEN]).collect();
+    assert_eq!(plain, [false, true, true, false, false, false, true, true], "E24.1b");
+
+    let mut expected = [&[9; 6 * SECTOR_LEN][..], &[0; 2 * SECTOR_LEN]].concat();
+    expected[SECTOR_LEN / 2..][..3 * SECTOR_LEN].fill(0);
+    expected[4 * SECTOR_LEN + 1..5 * SECTOR_LEN - 1].fill(0);
+    let mut bytes = vec![1; 8 * SECTOR_LEN];
+    read_exact_at(&*media, file, 0, &mut bytes).unwrap();
+    assert_eq!(bytes, expected, "E24.6");
+}
+
 /// E24.6.
 #[test]
 fn partial_writes_keep_other_bytes() {

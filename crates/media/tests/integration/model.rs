@@ -17,6 +17,7 @@ enum Step {
     Sync,
     Allocate { offset: usize, len: usize },
     Punch { offset: usize, len: usize },
+    WriteZeros { offset: usize, len: usize },
     SetLen { len: usize },
 }
 
@@ -37,6 +38,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => Just(Step::Sync),
         1 => (offset(), len()).prop_map(|(offset, len)| Step::Allocate { offset, len }),
         1 => (offset(), len()).prop_map(|(offset, len)| Step::Punch { offset, len }),
+        1 => (offset(), len()).prop_map(|(offset, len)| Step::WriteZeros { offset, len }),
         1 => offset().prop_map(|len| Step::SetLen { len }),
     ];
     vec(step, 1..40)
@@ -116,6 +118,12 @@ fn run(media: &dyn Media, steps: &[Step]) -> Vec<u8> {
                 media.punch(file, offset as u64, len as u64).unwrap();
                 let end = model.len();
                 model[offset.min(end)..(offset + len).min(end)].fill(0);
+            }
+            Step::WriteZeros { len: 0, .. } => media.write_zeros(file, u64::MAX / 2, 0).unwrap(),
+            Step::WriteZeros { offset, len } => {
+                media.write_zeros(file, offset as u64, len as u64).unwrap();
+                model.resize(model.len().max(offset + len), 0);
+                model[offset..offset + len].fill(0);
             }
             Step::SetLen { len } => {
                 media.set_len(file, len as u64).unwrap();
