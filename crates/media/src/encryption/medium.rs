@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
 
+use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::{Arc, Mutex, RwLock, planted};
 
 use super::header::KEY_FILE;
@@ -38,8 +39,11 @@ struct Files {
 /// A file that was opened.
 struct File {
     cipher: SectorCipher,
-    /// Held exclusively by a write of a part of a sector, which reads and writes the rest of it as well; shared by other writes.
+    /// Held exclusively by a write of a part of a sector, which reads and writes the rest of it as well; shared by all other calls: a
+    /// block that is read half old and half new decrypts to neither.
     partial: RwLock<()>,
+    /// Whether the file has no incomplete sector at its end.
+    ends_whole: AtomicBool,
 }
 
 impl fmt::Debug for Encrypted {
@@ -136,6 +140,7 @@ impl Encrypted {
         Ok(bytes.len())
     }
 
+<<<<<<< HEAD
     /// Clears bytes: whole sectors by `clear`, as sectors that were never written, and parts of sectors by encrypted zeros.
     fn clear(
         &self,
@@ -155,6 +160,21 @@ impl Encrypted {
             clear(first..last)?;
         }
         self.zero(file, last, end)
+=======
+    /// Removes an incomplete sector from the end of a file that was cut by others, before the file is changed: growth would complete
+    /// the sector, and its bytes cannot be decrypted.
+    fn complete_end(&self, of: &File, file: FileId) -> io::Result<()> {
+        if of.ends_whole.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let _alone = of.partial.write();
+        let len = self.below.len(file)?;
+        if !len.is_multiple_of(SECTOR) {
+            self.below.set_len(file, floor(len))?;
+        }
+        of.ends_whole.store(true, Ordering::Release);
+        Ok(())
+>>>>>>> r3
     }
 
     /// Writes zeros over a part of a sector.
@@ -177,7 +197,7 @@ impl Media for Encrypted {
         let file = files.by_name.entry(name.into()).or_insert_with(|| {
             let named = if planted!("files_share_keys") { "" } else { name };
             let cipher = SectorCipher::of_file(&self.data_key, named);
-            Arc::new(File { cipher, partial: RwLock::new(()) })
+            Arc::new(File { cipher, partial: RwLock::new(()), ends_whole: AtomicBool::new(false) })
         });
         let file = Arc::clone(file);
         files.by_id.insert(id, file);
@@ -216,6 +236,7 @@ impl Media for Encrypted {
 
     fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let of = self.file(file)?;
+        let _beside_partial_writes = of.partial.read();
         let before = (offset - floor(offset)) as usize;
         if before == 0 && buffer.len() >= SECTOR_LEN {
             let whole = buffer.len() / SECTOR_LEN * SECTOR_LEN;
@@ -235,6 +256,7 @@ impl Media for Encrypted {
         if bytes.is_empty() {
             return self.below.write_at(file, offset, bytes, durability);
         }
+        self.complete_end(&of, file)?;
         if !offset.is_multiple_of(SECTOR) || !bytes.len().is_multiple_of(SECTOR_LEN) {
             return self.write_partial(&of, file, offset, bytes, durability);
         }
@@ -256,11 +278,13 @@ impl Media for Encrypted {
 
     fn allocate(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
         let begin = floor(offset);
+        self.complete_end(&*self.file(file)?, file)?;
         self.below.allocate(file, begin, (offset + len).next_multiple_of(SECTOR) - begin)
     }
 
     fn punch(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
         let end = (offset + len).min(self.len(file)?);
+<<<<<<< HEAD
         self.clear(file, offset..end, |sectors| self.below.punch(file, sectors.start, sectors.end - sectors.start))
     }
 
@@ -268,12 +292,30 @@ impl Media for Encrypted {
         self.clear(file, offset..offset + len, |sectors| {
             self.below.write_zeros(file, sectors.start, sectors.end - sectors.start)
         })
+=======
+        let (first, last) = (offset.next_multiple_of(SECTOR), floor(end));
+        if first > last {
+            return self.zero(file, offset, end);
+        }
+        self.zero(file, offset, first)?;
+        if first < last {
+            let of = self.file(file)?;
+            let _beside_whole_sectors = of.partial.read();
+            self.below.punch(file, first, last - first)?;
+        }
+        self.zero(file, last, end)
+>>>>>>> r3
     }
 
     fn set_len(&self, file: FileId, len: u64) -> io::Result<()> {
+        let of = self.file(file)?;
         let rounded = len.next_multiple_of(SECTOR);
+        self.complete_end(&of, file)?;
         let is_shorter = len < self.len(file)?;
-        self.below.set_len(file, rounded)?;
+        {
+            let _beside_whole_sectors = of.partial.read();
+            self.below.set_len(file, rounded)?;
+        }
         // What was cut off would be read again.
         if is_shorter { self.zero(file, len, rounded) } else { Ok(()) }
     }

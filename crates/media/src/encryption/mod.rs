@@ -162,10 +162,14 @@ impl Encryption {
 /// Refuses an encrypted directory that is to be opened without a key.
 ///
 /// # Errors
-/// [`KeyError::Missing`].
+/// [`KeyError::Missing`]; [`KeyError::Io`] if the disk does not tell whether there is a key file.
 pub fn refuse_encrypted(media: &dyn Media) -> Result<(), KeyError> {
     match media.open(KEY_FILE, crate::OpenMode::Read) {
         Ok(file) if !planted!("key_file_ignored") => Err(KeyError::Missing { file: media.path(file) }),
+        // A key file that cannot be opened is there.
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(KeyError::io("looking for a key file", error))
+        }
         _ => Ok(()),
     }
 }
@@ -186,7 +190,9 @@ fn refuse_plain(media: &dyn Media) -> Result<(), KeyError> {
 
 fn refuse_without_key_file(media: &dyn Media) -> Result<(), KeyError> {
     match header::find(media)? {
-        Found::Absent => refuse_plain(media).and(Err(KeyError::Absent { directory: KEY_FILE.into() })),
-        _ => Ok(()),
+        Found::Header(_) => Ok(()),
+        Found::Absent | Found::Unfinished => {
+            refuse_plain(media).and(Err(KeyError::Absent { directory: KEY_FILE.into() }))
+        }
     }
 }

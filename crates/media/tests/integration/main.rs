@@ -4,6 +4,7 @@
 
 mod crashes;
 mod encryption;
+mod encryption_faults;
 mod faults;
 mod kills;
 mod model;
