@@ -140,7 +140,6 @@ impl Encrypted {
         Ok(bytes.len())
     }
 
-<<<<<<< HEAD
     /// Clears bytes: whole sectors by `clear`, as sectors that were never written, and parts of sectors by encrypted zeros.
     fn clear(
         &self,
@@ -160,7 +159,8 @@ impl Encrypted {
             clear(first..last)?;
         }
         self.zero(file, last, end)
-=======
+    }
+
     /// Removes an incomplete sector from the end of a file that was cut by others, before the file is changed: growth would complete
     /// the sector, and its bytes cannot be decrypted.
     fn complete_end(&self, of: &File, file: FileId) -> io::Result<()> {
@@ -174,7 +174,6 @@ impl Encrypted {
         }
         of.ends_whole.store(true, Ordering::Release);
         Ok(())
->>>>>>> r3
     }
 
     /// Writes zeros over a part of a sector.
@@ -284,27 +283,14 @@ impl Media for Encrypted {
 
     fn punch(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
         let end = (offset + len).min(self.len(file)?);
-<<<<<<< HEAD
         self.clear(file, offset..end, |sectors| self.below.punch(file, sectors.start, sectors.end - sectors.start))
     }
 
     fn write_zeros(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
+        self.complete_end(&*self.file(file)?, file)?;
         self.clear(file, offset..offset + len, |sectors| {
             self.below.write_zeros(file, sectors.start, sectors.end - sectors.start)
         })
-=======
-        let (first, last) = (offset.next_multiple_of(SECTOR), floor(end));
-        if first > last {
-            return self.zero(file, offset, end);
-        }
-        self.zero(file, offset, first)?;
-        if first < last {
-            let of = self.file(file)?;
-            let _beside_whole_sectors = of.partial.read();
-            self.below.punch(file, first, last - first)?;
-        }
-        self.zero(file, last, end)
->>>>>>> r3
     }
 
     fn set_len(&self, file: FileId, len: u64) -> io::Result<()> {
