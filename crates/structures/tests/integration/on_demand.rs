@@ -91,7 +91,8 @@ fn options(chosen: Chosen, archive: Option<&SimDisk>, random: &mut Random) -> Op
         archive: archive.map(media),
         partitions: chosen.partitions,
         pool_bytes: chosen.pool_pages * 4096,
-        background: random.below(4) > 0,
+        // Without threads the archive and the store are of one moment.
+        background: random.below(4) > 0 && archive.is_none(),
         redo_threads: [0, 2][random.below(2) as usize],
         checkpoint_when_opened: random.below(2) == 0,
         checkpoint_every_bytes: [20_000, u64::MAX][random.below(2) as usize],

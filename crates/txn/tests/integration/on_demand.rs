@@ -170,27 +170,6 @@ fn checkpoint_beside_drain_keeps_redo_point() {
     }
 }
 
-/// R9c: the log that a checkpoint beside the drain releases has no record that the load of a page reads.
-#[test]
-fn checkpoint_beside_drain_keeps_noted_records() {
-    let (disk, pages) = crashed(200, 40);
-    let (_open, never) = mpsc::channel::<()>();
-    let never = Mutex::new(never);
-    disk.before_each_call(move |_, call, name| {
-        let is_drain = std::thread::current().name() == Some("cedrat-drains");
-        if is_drain && call == Call::Read && name == PAGE_FILE {
-            let _ = never.lock().recv_timeout(Duration::from_millis(1)); // a slow disk
-        }
-    });
-    let store = open_with(&disk, Options { background: true, pool_bytes: 256 << 10, ..tiny() }).unwrap();
-    for &page in &pages {
-        store.checkpoint().unwrap();
-        assert_eq!(numbers(&store, page), sums(40), "R9c: page {page}");
-    }
-    store.complete_recovery().unwrap();
-    assert_all(&store, &pages, sums(40), "drained");
-}
-
 /// E7.1, R8: a page that was freed and is allocated again while its old records are pending has only what is written then.
 #[test]
 fn pending_page_is_freed_and_reused() {
