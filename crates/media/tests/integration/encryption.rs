@@ -3,11 +3,13 @@
 #![cfg(not(cedrat_shuttle))]
 
 use cedrat_media::{
-    Durability, Encryption, KEY_FILE, Key, KeyError, KeySource, Kill, Loss, Media, OpenMode, SECTOR_LEN, SimDisk,
-    read_exact_at, refuse_encrypted, write_all_at,
+    Call, Durability, Encryption, FileId, KEY_FILE, Key, KeyError, KeySource, Kill, Loss, Media, OpenMode, SECTOR_LEN,
+    SimDisk, read_exact_at, refuse_encrypted, write_all_at,
 };
-use cedrat_sync::{Arc, explore, thread};
+use cedrat_sync::{Arc, Mutex, thread};
 use std::io;
+use std::sync::mpsc;
+use std::time::Duration;
 
 const SECTOR: u64 = SECTOR_LEN as u64;
 const LOSSES: [Loss; 5] = [Loss::Everything, Loss::Nothing, Loss::Random(1), Loss::Random(2), Loss::Whole(3)];
@@ -233,27 +235,47 @@ fn zeros_before_use_stay_plain() {
     assert_eq!(bytes, expected, "E24.6");
 }
 
-/// E24.6.
+/// E24.6: another change of the sector begins when a write of its first half has read it.
 #[test]
 fn partial_writes_keep_other_bytes() {
-    explore(24, 3, || {
-        let media = key(1).open_or_create(&shared(&SimDisk::new())).unwrap();
-        let file = media.open("a", OpenMode::Create).unwrap();
-        let writers: Vec<_> = (0..2)
-            .map(|half| {
-                let media = Arc::clone(&media);
-                thread::spawn(move || {
-                    for at in (half..SECTOR).step_by(2) {
-                        write_all_at(&*media, file, at, &[at as u8 | 1], Durability::Volatile).unwrap();
-                    }
-                })
-            })
-            .collect();
-        writers.into_iter().for_each(|writer| writer.join().unwrap());
+    const HALF: usize = SECTOR_LEN / 2;
+    type Change = fn(&dyn Media, FileId);
+    let changes: [(Change, u8); 3] = [
+        (|media, file| write_all_at(media, file, HALF as u64, &[2; HALF], Durability::Volatile).unwrap(), 2),
+        (|media, file| media.punch(file, 0, SECTOR).unwrap(), 0),
+        (|media, file| media.write_zeros(file, 0, SECTOR).unwrap(), 0),
+    ];
+    for (change, expected) in changes {
+        let disk = SimDisk::new();
+        let media = key(1).open_or_create(&shared(&disk)).unwrap();
+        write(&*media);
+        let file = media.open("a", OpenMode::ReadWrite).unwrap();
+        let (begin, begun) = mpsc::channel();
+        let (ended, end) = mpsc::channel();
+        let other = thread::spawn({
+            let media = Arc::clone(&media);
+            move || {
+                begun.recv().unwrap();
+                change(&*media, file);
+                ended.send(()).unwrap();
+            }
+        });
+        let once = Mutex::new(Some(begin));
+        let end = Mutex::new(end);
+        disk.before_each_call(move |_, call, name| {
+            let first = if call == Call::Write && name == "a" { once.lock().take() } else { None };
+            if let Some(begin) = first {
+                begin.send(()).unwrap();
+                // It ends only if it does not wait for this write.
+                end.lock().recv_timeout(Duration::from_millis(500)).ok();
+            }
+        });
+        write_all_at(&*media, file, 0, &[1; HALF], Durability::Volatile).unwrap();
+        other.join().unwrap();
         let mut bytes = [0; SECTOR_LEN];
         read_exact_at(&*media, file, 0, &mut bytes).unwrap();
-        assert!(bytes.iter().enumerate().all(|(at, &byte)| byte == at as u8 | 1), "E24.6: {bytes:?}");
-    });
+        assert_eq!(bytes[HALF..], [expected; HALF], "E24.6");
+    }
 }
 
 #[test]
