@@ -1,6 +1,7 @@
 //! `cedrat archive`: which records and moments an archive has, the oldest that it forgets, and the newest of a store that was lost.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use cedrat::media::Media;
 use cedrat::txn::{ForgetBefore, archive_remaining_log, forget_archive};
@@ -34,8 +35,8 @@ struct ShownMoment {
 }
 
 impl ShownMoment {
-    fn of(moment: &Moment) -> Result<ShownMoment, Failure> {
-        let time = Timestamp::try_from(moment.time())?;
+    fn of((moment, time): (&Moment, SystemTime)) -> Result<ShownMoment, Failure> {
+        let time = Timestamp::try_from(time)?;
         Ok(ShownMoment { time: format!("{time:.3}"), lsn: moment.up_to.get() })
     }
 }
@@ -47,10 +48,12 @@ pub(crate) fn archive(arguments: &Archive, disks: &Disks) -> Outcome {
     let media = disks.open(&arguments.directory)?;
     forget(arguments, disks, &media)?;
     let found = FoundArchive::look(&media).while_doing(arguments.directory.display())?;
-    let moments = found.moments();
-    let chosen: Vec<&Moment> = match moments {
+    // A moment without a time is no target of a restore.
+    let timed = found.moments().iter().filter_map(|moment| Some((moment, moment.time()?)));
+    let moments: Vec<(&Moment, SystemTime)> = timed.collect();
+    let chosen = match moments[..] {
         [first, .., last] if !arguments.moments => vec![first, last],
-        all => all.iter().collect(),
+        _ => moments,
     };
     let (first, last) = found.lsns();
     let moments = chosen.into_iter().map(ShownMoment::of).collect::<Result<Vec<_>, _>>()?;

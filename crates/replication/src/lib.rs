@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod listener;
+mod timed;
 mod tls;
 
 use std::io::{self, Read, Write};

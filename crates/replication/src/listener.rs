@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,10 +15,14 @@ use std::time::Duration;
 
 use cedrat_txn::{Error, ReplicaServer};
 
+use crate::timed::{Greeted, Socket, Timed};
 use crate::{Credentials, SILENCE_MAX, SOCKET, TlsStream, prepare};
 
 /// The time after which connections are accepted again when that has failed.
 const FAILED_WAIT: Duration = Duration::from_millis(100);
+
+/// Maximum time until a replica has shown its certificate, and has said what it has: a silent peer keeps no place from others.
+const GREETING_MAX: Duration = Duration::from_secs(10);
 
 /// Maximum number of connections at once: each has a thread.
 const CONNECTIONS_MAX: usize = 64;
@@ -29,12 +34,15 @@ pub type Ended = Arc<dyn Fn(&str, &Error) + Send + Sync>;
 pub struct ReplicaListener {
     shared: Arc<Shared>,
     address: Address,
+    /// The socket that accepts connections.
+    accepts: Socket,
     thread: Option<JoinHandle<()>>,
 }
 
 enum Address {
     Tcp(SocketAddr),
-    Local(PathBuf),
+    /// The path of a socket, and the numbers of device and file by which it is known.
+    Local(PathBuf, (u64, u64)),
 }
 
 struct Shared {
@@ -48,21 +56,6 @@ struct Shared {
 struct Connection {
     socket: Socket,
     thread: Option<JoinHandle<()>>,
-}
-
-enum Socket {
-    Tcp(TcpStream),
-    Local(UnixStream),
-}
-
-impl Socket {
-    fn shut_down(&self) {
-        // It may be closed already.
-        let _ = match self {
-            Socket::Tcp(stream) => stream.shutdown(Shutdown::Both),
-            Socket::Local(stream) => stream.shutdown(Shutdown::Both),
-        };
-    }
 }
 
 impl fmt::Debug for ReplicaListener {
@@ -84,18 +77,20 @@ impl ReplicaListener {
     ) -> io::Result<ReplicaListener> {
         let listener = TcpListener::bind(address)?;
         let (address, credentials) = (listener.local_addr()?, credentials.clone());
+        let accepts = Socket::Tcp(OwnedFd::from(listener.try_clone()?).into());
         let accept = move |shared: &Arc<Shared>| {
             let (stream, from) = listener.accept()?;
             prepare(&stream)?;
             let socket = Socket::Tcp(stream.try_clone()?);
+            let (timed, greeting) = Timed::new(Socket::Tcp(stream), GREETING_MAX);
             let credentials = credentials.clone();
-            let serve = move |server: &ReplicaServer| match TlsStream::of_store(stream, &credentials) {
-                Ok(stream) => server.serve(stream),
+            let serve = move |server: &ReplicaServer| match TlsStream::of_store(timed, &credentials) {
+                Ok(stream) => server.serve(Greeted::new(stream, greeting)),
                 Err(source) => Err(Error::Io { doing: "beginning a connection with TLS".into(), source }),
             };
             start(shared, socket, from.to_string(), serve)
         };
-        ReplicaListener::start(Address::Tcp(address), server, ended, accept)
+        ReplicaListener::start(Address::Tcp(address), accepts, server, ended, accept)
     }
 
     /// Listens in the directory of the store that this process has open, for processes of this machine that may use the directory's
@@ -113,18 +108,23 @@ impl ReplicaListener {
         let listener = UnixListener::bind(&path)
             .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+        let accepts = Socket::Local(OwnedFd::from(listener.try_clone()?).into());
+        let number = number_of(&path)?;
         let accept = move |shared: &Arc<Shared>| {
             let (stream, _) = listener.accept()?;
             stream.set_read_timeout(Some(SILENCE_MAX))?;
             stream.set_write_timeout(Some(SILENCE_MAX))?;
             let socket = Socket::Local(stream.try_clone()?);
-            start(shared, socket, "this machine".into(), move |server: &ReplicaServer| server.serve(stream))
+            let (timed, greeting) = Timed::new(Socket::Local(stream), GREETING_MAX);
+            let serve = move |server: &ReplicaServer| server.serve(Greeted::new(timed, greeting));
+            start(shared, socket, "this machine".into(), serve)
         };
-        ReplicaListener::start(Address::Local(path), server, ended, accept)
+        ReplicaListener::start(Address::Local(path, number), accepts, server, ended, accept)
     }
 
     fn start(
         address: Address,
+        accepts: Socket,
         server: ReplicaServer,
         ended: Ended,
         accept: impl Fn(&Arc<Shared>) -> io::Result<()> + Send + 'static,
@@ -145,14 +145,14 @@ impl ReplicaListener {
             }
         };
         let thread = Builder::new().name("cedrat-replicas".into()).spawn(run)?;
-        Ok(ReplicaListener { shared, address, thread: Some(thread) })
+        Ok(ReplicaListener { shared, address, accepts, thread: Some(thread) })
     }
 
     /// Returns the address at which it listens: that of TCP, or the path of the socket.
     pub fn address(&self) -> String {
         match &self.address {
             Address::Tcp(address) => address.to_string(),
-            Address::Local(path) => path.display().to_string(),
+            Address::Local(path, _) => path.display().to_string(),
         }
     }
 }
@@ -171,27 +171,46 @@ fn start(
         return Err(io::Error::new(io::ErrorKind::QuotaExceeded, message));
     }
     let number = connections.keys().max().map_or(0, |newest| newest + 1);
-    let serving = Arc::clone(shared);
+    let place = Place { shared: Arc::clone(shared), number };
     let run = move || {
-        if let Err(error) = serve(&serving.server) {
-            (serving.ended)(&from, &error);
+        if let Err(error) = serve(&place.shared.server) {
+            (place.shared.ended)(&from, &error);
         }
-        serving.connections.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
     };
-    // The thread cannot end before it is entered here: it needs the lock for that.
+    connections.insert(number, Connection { socket, thread: None });
+    // Without a thread, the place is free again, for which it needs the lock.
+    drop(connections);
     let thread = Builder::new().name("cedrat-replica".into()).spawn(run)?;
-    connections.insert(number, Connection { socket, thread: Some(thread) });
+    let mut connections = shared.connections.lock().unwrap_or_else(PoisonError::into_inner);
+    // It may have ended already.
+    if let Some(connection) = connections.get_mut(&number) {
+        connection.thread = Some(thread);
+    }
     Ok(())
+}
+
+/// The place of a connection among those that are served. It is free again also if serving it has panicked.
+struct Place {
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.shared.connections.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
+    }
+}
+
+/// Returns the numbers of device and file of a socket.
+fn number_of(path: &Path) -> io::Result<(u64, u64)> {
+    std::fs::symlink_metadata(path).map(|file| (file.dev(), file.ino()))
 }
 
 impl Drop for ReplicaListener {
     fn drop(&mut self) {
         self.shared.is_ending.store(true, Ordering::SeqCst);
-        // Wakes the thread that accepts; if that fails, it has ended.
-        match &self.address {
-            Address::Tcp(address) => drop(TcpStream::connect_timeout(&reachable(*address), SILENCE_MAX)),
-            Address::Local(path) => drop(UnixStream::connect(path)),
-        }
+        // Wakes the thread that accepts, also if nothing can connect: no descriptor is free, or the socket was removed.
+        self.accepts.shut_down();
         if let Some(thread) = self.thread.take() {
             // A panic was printed.
             let _ = thread.join();
@@ -204,20 +223,11 @@ impl Drop for ReplicaListener {
         for thread in threads {
             let _ = thread.join();
         }
-        if let Address::Local(path) = &self.address {
+        if let Address::Local(path, number) = &self.address
+            && number_of(path).is_ok_and(|now| now == *number)
+        {
             // The next listener would remove it, too.
             let _ = std::fs::remove_file(path);
         }
     }
-}
-
-/// Returns an address at which this machine is reached that listens at all of its addresses.
-fn reachable(mut address: SocketAddr) -> SocketAddr {
-    if address.ip().is_unspecified() {
-        match address {
-            SocketAddr::V4(_) => address.set_ip(std::net::Ipv4Addr::LOCALHOST.into()),
-            SocketAddr::V6(_) => address.set_ip(std::net::Ipv6Addr::LOCALHOST.into()),
-        }
-    }
-    address
 }

@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::timed::Timed;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
@@ -75,12 +76,12 @@ pub struct TlsStream(Side);
 
 #[derive(Debug)]
 enum Side {
-    Store(StreamOwned<ServerConnection, TcpStream>),
+    Store(StreamOwned<ServerConnection, Timed>),
     Replica(StreamOwned<ClientConnection, TcpStream>),
 }
 
 impl TlsStream {
-    pub(crate) fn of_store(stream: TcpStream, credentials: &Credentials) -> io::Result<TlsStream> {
+    pub(crate) fn of_store(stream: Timed, credentials: &Credentials) -> io::Result<TlsStream> {
         let connection = ServerConnection::new(Arc::clone(&credentials.server)).map_err(io::Error::other)?;
         Ok(TlsStream(Side::Store(StreamOwned::new(connection, stream))))
     }

@@ -157,3 +157,17 @@ fn replica_follows_store_in_directory() {
     assert!(matches!(follows.join().unwrap(), Err(Error::Replica(_))));
     cedrat::backup(&world.store, world.folder.path().join("backup"), Default::default()).unwrap();
 }
+
+#[test]
+fn listener_ends_without_its_socket() {
+    let world = World::new();
+    let directory = world.folder.path().join("store");
+    let server = || world.store.replica_server(ReplicaOptions::default());
+    let first = ReplicaListener::bind_local(&directory, server(), world.ended()).unwrap();
+    std::fs::remove_file(first.address()).unwrap();
+    let second = ReplicaListener::bind_local(&directory, server(), world.ended()).unwrap();
+    drop(first);
+    assert!(connect_local(&directory).is_ok(), "the socket of another listener stays");
+    drop(second);
+    assert!(connect_local(&directory).is_err(), "its own one does not");
+}

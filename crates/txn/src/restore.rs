@@ -11,7 +11,7 @@ use cedrat_heap::{HeapsCopy, WantedHeaps, restore_heaps};
 use cedrat_media::{LockGuard, Media};
 use cedrat_pages::copy_page_files;
 use cedrat_sync::Arc;
-use cedrat_wal::{CONTROL_FILE, Found, FoundArchive, Log, LogCopy, LogError, Lsn};
+use cedrat_wal::{CONTROL_FILE, CopiedLog, Found, FoundArchive, Log, LogCopy, LogError, Lsn};
 
 use crate::error::{Error, OpenError, Result};
 use crate::increment;
@@ -70,6 +70,20 @@ pub(crate) fn restore_parts(
     target: RestoreTarget,
     copies_pages: bool,
 ) -> Result<RestoreReport> {
+    let began = Instant::now();
+    let (log, report) = restore_all_but_control(backup, archive, to, target, copies_pages)?;
+    log.complete()?;
+    Ok(RestoreReport { total: began.elapsed(), ..report })
+}
+
+/// Restores a backup as [`restore_parts`] does, up to the control file: the directory is a store when the log is complete.
+pub(crate) fn restore_all_but_control(
+    backup: &Arc<dyn Media>,
+    archive: Option<&Arc<dyn Media>>,
+    to: &Arc<dyn Media>,
+    target: RestoreTarget,
+    copies_pages: bool,
+) -> Result<(CopiedLog, RestoreReport)> {
     span!("restore");
     let began = Instant::now();
     let (_not_open, found) = look(backup)?;
@@ -100,8 +114,7 @@ pub(crate) fn restore_parts(
     let wanted = wanted.unwrap_or(WantedHeaps { includes_backups: true, ..WantedHeaps::default() });
     let mut bytes = if copies_pages { copy_page_files(&**backup, &**to)? } else { 0 };
     bytes += restore_heaps(&**backup, &**to, &found.control().store, first, &wanted)?;
-    log.complete()?;
-    Ok(RestoreReport { up_to: target, bytes, total: began.elapsed() })
+    Ok((log, RestoreReport { up_to: target, bytes, total: began.elapsed() }))
 }
 
 /// Locks a backup, and reads its log.

@@ -82,14 +82,21 @@ impl LogArchive {
         Ok(archive)
     }
 
-    /// Begins the archive of a backup's store in an empty directory: it has nothing yet, and its first records are the first ones of the
-    /// backup's log. A log that continues the backup extends it.
+    /// Begins the archive of a backup's store in an empty directory, with all records of the backup's log. A log that continues the
+    /// backup extends it. `moment` describes the store at the end of the backup, and has a time from before it.
     ///
     /// # Errors
-    /// [`LogError::AlreadyThere`]: the directory has files. [`LogError::InUse`], [`LogError::Io`].
-    pub fn begin_at(to: &Arc<dyn Media>, backup: &Found) -> Result<LogArchive, LogError> {
+    /// [`LogError::AlreadyThere`]: the directory has files. [`LogError::InUse`], [`LogError::Damaged`], [`LogError::Io`].
+    pub fn begin_with(to: &Arc<dyn Media>, backup: &Found, moment: Moment) -> Result<LogArchive, LogError> {
         let lock = lock(&**to)?;
-        LogArchive::begin(to, lock, backup.control().clone())
+        let mut archive = LogArchive::begin(to, lock, backup.control().clone())?;
+        if planted!("log_of_base_not_archived") {
+            return Ok(archive);
+        }
+        let log = LogToArchive::from(backup);
+        let state = log.copy_since(&archive.position(), u64::MAX, &mut |piece| archive.append(&piece))?;
+        archive.complete(&state, Some(moment))?;
+        Ok(archive)
     }
 
     /// Checks that a log of this state continues the archive. `has_same_blocks` compares the newest archived blocks with those of the
@@ -285,7 +292,10 @@ impl LogArchive {
         for (known, reached) in control.partitions.iter_mut().zip(&log.control.partitions) {
             (known.durable_below, known.segments_begun) = (reached.durable_below, reached.segments_begun);
         }
-        let moment = moment.map(|moment| Moment { up_to: control.promise, ..moment });
+        // A part of the log lacks commits that had returned at the time of the whole.
+        let has_all = |moment: &Moment| moment.up_to <= control.promise;
+        let of_part = |moment: Moment| if has_all(&moment) { moment } else { moment.without_time() };
+        let moment = moment.map(|moment| Moment { up_to: control.promise, ..of_part(moment) });
         let is_new = moment
             .as_ref()
             .is_some_and(|moment| self.moments.is_new(&moment.description) || self.moments.end_before(moment.up_to));
@@ -309,10 +319,13 @@ impl LogArchive {
 
     /// Returns the file of a segment, which is created if there is none.
     fn segment(&mut self, partition: PartitionId, sequence: u64, len: u64) -> Result<FileId, LogError> {
-        if let Some(slot) = self.segments.get(&(partition, sequence)) {
+        let known = self.segments.get(&(partition, sequence)).map(Arc::clone);
+        if let Some(slot) = known.as_ref().filter(|slot| slot.len() == len || self.has_blocks(partition, sequence)) {
             return Ok(slot.file);
         }
-        let name = file_name(self.next);
+        // An extension that was cut off has left a file of another length, without a block that counts.
+        let number = known.map_or(self.next, |slot| slot.number);
+        let name = file_name(number);
         let epoch = self.control.epochs.newest().map_or(0, |epoch| epoch.number);
         let header = SegmentHeader { partition, store: self.control.store, sequence, segment_len: len, epoch };
         // An attempt that has failed may have left it.
@@ -333,9 +346,16 @@ impl LogArchive {
             Ok(file)
         });
         let file = made.map_err(|error| LogError::io(format!("creating {name}"), error))?;
-        self.segments.insert((partition, sequence), Arc::new(Slot::new(self.next, name, file, len)));
-        self.next += 1;
+        self.segments.insert((partition, sequence), Arc::new(Slot::new(number, name, file, len)));
+        self.next = self.next.max(number + 1);
         Ok(file)
+    }
+
+    /// Whether a segment has blocks of the archive, or of the extension that is being appended.
+    pub(crate) fn has_blocks(&self, partition: PartitionId, sequence: u64) -> bool {
+        let begin = Geometry { segment_len: self.control.segment_len }.begin(sequence);
+        let known = &self.control.partitions[partition.index()];
+        self.pending[partition.index()] > begin.max(known.scan_from)
     }
 }
 
@@ -468,7 +488,7 @@ impl FoundArchive {
 
     /// Returns the last moment up to a time.
     pub fn moment_at(&self, time: SystemTime) -> Option<&Moment> {
-        self.moments.iter().rfind(|moment| moment.time() <= time)
+        self.moments.iter().rfind(|moment| moment.time().is_some_and(|at| at <= time))
     }
 
     /// Whether the archive was extended up to an LSN of this range.

@@ -321,7 +321,10 @@ impl<'l> BlocksToCopy<'l> {
         end: LogOffset,
     ) -> Result<Option<(&[u8], LogOffset)>, LogError> {
         let reader = self.reader;
-        let in_file = self.slot(at)?.len() - reader.geometry.in_file(at);
+        // The offset may be that of the archive of another side.
+        let in_file = self.slot(at)?.len().checked_sub(reader.geometry.in_file(at));
+        let behind = || reader.damaged(self.position(at), "this offset lies behind the end of its segment file");
+        let in_file = in_file.ok_or_else(behind)?;
         let mut wanted = PIECE_LEN;
         loop {
             let len = end.since(at).0.min(wanted as u64).min(in_file);

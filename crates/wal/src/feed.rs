@@ -301,6 +301,7 @@ impl LogArchive {
         let sequence = geometry.sequence(piece.offset);
         let is_possible = segment_len_is_possible(piece.segment_len) && piece.segment_len <= geometry.segment_len;
         let known = self.segments.get(&(piece.partition, sequence));
+        let known = known.filter(|_| self.has_blocks(piece.partition, sequence));
         if !is_possible || known.is_some_and(|slot| slot.len() != piece.segment_len) {
             return Err((0, "the length of the segment is invalid"));
         }

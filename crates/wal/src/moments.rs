@@ -38,6 +38,9 @@ mod at {
 /// The maximum length of a description in bytes.
 const DESCRIPTION_LEN_MAX: usize = 1 << 20;
 
+/// The time of a moment that has none: of a part of the log, which lacks commits that had returned.
+const NO_TIME: u64 = u64::MAX;
+
 /// Returns the time in milliseconds since 1970, UTC.
 pub(crate) fn now_millis() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
@@ -55,9 +58,14 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Returns the time: every synchronous commit that had returned then is archived.
-    pub fn time(&self) -> SystemTime {
-        UNIX_EPOCH + Duration::from_millis(self.millis)
+    /// Returns the time: every synchronous commit that had returned then is archived. `None`: it only has a description.
+    pub fn time(&self) -> Option<SystemTime> {
+        (self.millis != NO_TIME).then(|| UNIX_EPOCH + Duration::from_millis(self.millis))
+    }
+
+    /// Returns the moment without its time.
+    pub(crate) fn without_time(self) -> Moment {
+        Moment { millis: NO_TIME, ..self }
     }
 
     /// Returns the moment as it stands in its file.

@@ -66,7 +66,7 @@ impl<'s> ChangeSet<'s> {
     /// is not read from an archive.
     pub fn committed_before(&self) -> Option<SystemTime> {
         let Some(Source::Archive(archive)) = &self.stream.source else { return None };
-        archive.moments().iter().find(|moment| moment.up_to >= self.lsn()).map(|moment| moment.time())
+        archive.moments().iter().filter(|moment| moment.up_to >= self.lsn()).find_map(|moment| moment.time())
     }
 
     /// Returns the next change of the transaction; `None` behind its last one.

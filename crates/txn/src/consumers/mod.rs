@@ -115,6 +115,8 @@ struct State {
     kept_before: Vec<LogOffset>,
     /// For each replica that has connected, what it has; the file may have an older position.
     replicas: HashMap<String, LogPosition>,
+    /// The replicas that get a base, and the number of bases that each gets.
+    bases: HashMap<String, usize>,
     /// Whether this opening has written what it has read: the bytes may be in a cache that a power failure clears (R6a).
     is_settled: bool,
 }
@@ -138,7 +140,7 @@ impl Consumers {
         let control = log.control();
         let kept_from = AtomicU64::new(kept_from(&file, control.checkpoint.scan_lsn).get());
         let kept_before = control.partitions.iter().map(|known| known.scan_from).collect();
-        let state = State { file, kept_before, replicas: HashMap::new(), is_settled: false };
+        let state = State { file, kept_before, replicas: HashMap::new(), bases: HashMap::new(), is_settled: false };
         Ok(Consumers { state: Mutex::new(state), kept_from })
     }
 
@@ -179,7 +181,8 @@ impl Consumers {
             let bytes = log.bytes_since(entry.needs).0;
             // A replica that has all records up to the scan point keeps a segment of each partition at most.
             let keeps_records = entry.needs < scan_lsn && (!entry.is_replica || entry.position.next() < scan_lsn);
-            let is_released = keeps_records && (bytes > entry.limit || is_full && !planted!("consumer_fills_log"));
+            let is_beyond = bytes > entry.limit && !state.bases.contains_key(&entry.name);
+            let is_released = keeps_records && (is_beyond || is_full && !planted!("consumer_fills_log"));
             if is_released && !planted!("release_not_noted") {
                 state.file.put(Entry { released: Some(bytes), ..entry })?;
             } else if !is_released {

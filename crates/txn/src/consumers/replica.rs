@@ -27,6 +27,19 @@ impl State {
         }
     }
 
+    fn refuse_replica_name(&self, name: &str) -> Result<()> {
+        if name.is_empty() || name.len() > NAME_LEN_MAX {
+            let (what, given, limit) = ("the name of a replica", name.len() as u64, NAME_LEN_MAX as u64);
+            return Err(Error::TooLarge { what, given, limit });
+        }
+        if self.file.find(name).is_some_and(|known| !known.is_replica) {
+            return Err(Error::Misuse(
+                "a consumer of the change stream has the name of this replica: choose another one",
+            ));
+        }
+        Ok(())
+    }
+
     /// Lowers the offsets from which on a checkpoint keeps the log, to those that a replica needs.
     pub(super) fn keep_for_replica(&self, entry: &Entry, offsets: &mut Vec<LogOffset>) {
         if !entry.is_replica || planted!("log_of_replica_truncated") {
@@ -44,6 +57,27 @@ impl Consumers {
         self.state.lock().file.entries().any(|entry| entry.is_replica)
     }
 
+    /// Refuses a name that no replica can have.
+    pub(crate) fn refuse_replica_name(&self, name: &str) -> Result<()> {
+        self.state.lock().refuse_replica_name(name)
+    }
+
+    /// Exempts a replica from its limit, while it gets a base: it cannot follow meanwhile.
+    pub(crate) fn base_begins(&self, name: &str) {
+        *self.state.lock().bases.entry(name.to_owned()).or_default() += 1;
+    }
+
+    /// Ends what [`base_begins`](Consumers::base_begins) has begun.
+    pub(crate) fn base_ends(&self, name: &str) {
+        let mut state = self.state.lock();
+        if let Some(count) = state.bases.get_mut(name) {
+            *count -= 1;
+            if *count == 0 {
+                state.bases.remove(name);
+            }
+        }
+    }
+
     /// Keeps the log for a replica from an LSN and these offsets on. Without offsets, it keeps all that there is now.
     pub(crate) fn keep_for_replica(
         &self,
@@ -52,25 +86,19 @@ impl Consumers {
         position: Option<&LogPosition>,
         kept: (Lsn, Vec<LogOffset>),
     ) -> Result<()> {
-        if name.is_empty() || name.len() > NAME_LEN_MAX {
-            let (what, given, limit) = ("the name of a replica", name.len() as u64, NAME_LEN_MAX as u64);
-            return Err(Error::TooLarge { what, given, limit });
-        }
         let mut state = self.state.lock();
+        state.refuse_replica_name(name)?;
         let known = state.file.find(name).cloned();
-        if known.as_ref().is_some_and(|known| !known.is_replica) {
-            return Err(Error::Misuse(
-                "a consumer of the change stream has the name of this replica: choose another one",
-            ));
-        }
         let begins = || LogPosition { up_to: kept.0.previous(), offsets: kept.1 };
         let known_position = position.cloned().unwrap_or_else(begins);
         let up_to = known_position.up_to;
         state.replicas.insert(name.to_owned(), known_position);
         // What was kept is kept on: the replica may have less than it has confirmed.
         let is_kept = |known: &Entry| known.released.is_none() && known.needs <= up_to.next() && position.is_some();
-        if known.is_some_and(|known| is_kept(&known)) {
-            return Ok(());
+        if let Some(known) = known.filter(is_kept) {
+            // The limit is that of the newest connection.
+            let is_same = known.limit == options.limit_bytes;
+            return if is_same { Ok(()) } else { state.file.put(Entry { limit: options.limit_bytes, ..known }) };
         }
         let needs = needs_of(up_to, self.kept_from());
         let released = (needs < self.kept_from()).then_some(0);

@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::task::Waker;
 use std::time::Instant;
 
-use cedrat_sync::{Arc, Mutex, Weak};
+use cedrat_sync::{Arc, Mutex, Weak, planted};
 use cedrat_wal::{LogError, LogPosition, LogState, Lsn, StopReason, Stopped};
 
 use super::error::ReplicaError;
@@ -27,6 +27,9 @@ const EXTENSION_LEN: u64 = 4 << 20;
 
 /// The number of bytes after which the position of a replica is written.
 const CONFIRMED_EACH: u64 = 1 << 20;
+
+/// The maximum length of a hello: it has a name, and a control file without the rest of its slot.
+const HELLO_LEN_MAX: usize = 100 << 10;
 
 /// The part of a stream of a backup in one frame.
 const BASE_LEN: usize = 256 << 10;
@@ -67,12 +70,15 @@ impl<S: Read + Write + Send + 'static> Feed<S> {
     }
 
     fn serve_any(&self) -> Result<()> {
+        let mut base = None;
         loop {
             let hello = self.hello()?;
             match &hello.archive {
-                None => self.send_base(&hello)?,
+                None => base = Some(self.send_base(&hello)?),
                 Some(archive) => {
                     let mut fed = self.welcome(&hello, archive)?;
+                    // Its position is that of the replica now.
+                    drop(base.take());
                     let ended = self.feed(&mut fed);
                     if let Ok(inner) = self.inner()
                         && inner.replicas.ended(&fed.registered)
@@ -102,19 +108,23 @@ impl<S: Read + Write + Send + 'static> Feed<S> {
 
     fn hello(&self) -> Result<Hello> {
         let mut link = self.link.lock();
-        let frame = link.receive()?;
+        let frame = link.receive_short(HELLO_LEN_MAX)?;
         if frame.kind != FrameKind::Hello {
             return Err(refused(frame, &link));
         }
         Hello::decode(&frame.body).map_err(|error| unreadable(error, &link))
     }
 
-    /// Keeps the log from here on, and sends a backup.
-    fn send_base(&self, hello: &Hello) -> Result<()> {
+    /// Keeps the log from here on, and sends a backup. The log is kept beyond the limit until the replica follows from there.
+    fn send_base(&self, hello: &Hello) -> Result<BaseUnderWay> {
         let inner = self.inner()?;
         prepare(&inner)?;
         let state = inner.log.state();
         let kept = (state.first(), inner.log.control().partitions.iter().map(|known| known.scan_from).collect());
+        inner.consumers.refuse_replica_name(&hello.name)?;
+        // An older connection of the name that still lasts writes no position of its own over this one.
+        inner.replicas.register(&hello.name);
+        let base = BaseUnderWay::begin(&inner, &hello.name);
         inner.consumers.keep_for_replica(&hello.name, self.options.consumer(), None, kept)?;
         let body = encode_welcome(&state, &[])?;
         self.link.lock().send(FrameKind::Welcome, state.up_to().get(), &[&body])?;
@@ -123,7 +133,7 @@ impl<S: Read + Write + Send + 'static> Feed<S> {
         let bytes_per_second_max = self.options.base_bytes_per_second_max;
         let report = store.backup_to_stream(to, BackupOptions { bytes_per_second_max, ..BackupOptions::default() })?;
         self.link.lock().send(FrameKind::BaseEnd, report.up_to.get(), &[])?;
-        Ok(())
+        Ok(base)
     }
 
     /// Checks that the log continues what a replica has, and keeps it from there on.
@@ -134,7 +144,7 @@ impl<S: Read + Write + Send + 'static> Feed<S> {
         if archive.store() != store {
             return Err(ReplicaError::OtherStore { replica: archive.store(), store }.into());
         }
-        if !inner.log.may_continue(archive) {
+        if !inner.log.may_continue(archive) || has.up_to > inner.log.state().up_to() {
             return Err(ReplicaError::OtherHistory { up_to: has.up_to }.into());
         }
         let kept = (has.up_to.next(), has.offsets.clone());
@@ -177,12 +187,13 @@ impl<S: Read + Write + Send + 'static> Feed<S> {
             lost(error, &inner, name, &fed.has)
         })?;
         drop(inner);
-        let is_due = fed
-            .described
-            .as_ref()
-            .is_none_or(|(known, at)| *known != described || at.elapsed() >= self.options.moments);
-        // The state of a part of the log has no moment of its own.
-        let moment = (is_due && reached.position() == state.position()).then(|| state.moment(described.clone()));
+        let known = fed.described.as_ref();
+        let is_due = known.is_none_or(|(_, at)| at.elapsed() >= self.options.moments);
+        let has_all = reached.position() == state.position();
+        // A part of the log may have commits to new heaps. Its moment has no time of its own (E25.2b).
+        let is_changed =
+            known.is_none_or(|(known, _)| *known != described) && (has_all || !planted!("heaps_of_part_not_sent"));
+        let moment = (is_changed || is_due && has_all).then(|| state.moment(described.clone()));
         let body = encode_extension(&reached, moment.as_ref())?;
         link.put(FrameKind::Extension, state.up_to().get(), &[&body]);
         link.flush()?;
@@ -269,6 +280,27 @@ pub(super) fn unreadable<S: Read + Write>(error: Unreadable, link: &Link<S>) -> 
     match error {
         Unreadable::Version(found) => ReplicaError::Version { found, known: PROTOCOL_VERSION }.into(),
         Unreadable::Invalid(what) => link.invalid(what).into(),
+    }
+}
+
+/// A base that a replica gets, or that it has and does not follow from yet.
+struct BaseUnderWay {
+    inner: Weak<Inner>,
+    name: String,
+}
+
+impl BaseUnderWay {
+    fn begin(inner: &Arc<Inner>, name: &str) -> BaseUnderWay {
+        inner.consumers.base_begins(name);
+        BaseUnderWay { inner: Arc::downgrade(inner), name: name.to_owned() }
+    }
+}
+
+impl Drop for BaseUnderWay {
+    fn drop(&mut self) {
+        if let Some(inner) = self.inner.upgrade() {
+            inner.consumers.base_ends(&self.name);
+        }
     }
 }
 

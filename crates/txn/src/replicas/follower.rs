@@ -2,11 +2,14 @@
 //!
 //! 1. An extension is acknowledged when it is durable (E25.1).
 //! 2. Base and archive are those of any store: views, restores and checks read them, also while the replica follows.
-//! 3. The archive is begun at the beginning of the base's log; so what the store has sent of both is the same (E18.10b).
+//! 3. The archive begins with the log of the base; so what the store has sent of both is the same (E18.10b), and a base that is complete
+//!    can be promoted.
 
 use std::io::{self, Read, Write};
 use std::ops::ControlFlow;
+use std::time::Instant;
 
+use cedrat_heap::describe_heaps;
 use cedrat_media::Media;
 use cedrat_sync::{Arc, planted};
 use cedrat_wal::{Log, LogArchive, LogError, LogState, Lsn, StoreId};
@@ -18,7 +21,7 @@ use super::home::{Home, HomeState, ReplicaFiles, no_replica, remove_begun};
 use super::message::{Hello, decode_extension, decode_piece, decode_welcome, encode_refusal};
 use crate::backup_stream::restore_stream;
 use crate::error::{Error, Result};
-use crate::restore::{RestoreReport, RestoreTarget, restore};
+use crate::restore::{RestoreReport, RestoreTarget, restore_all_but_control};
 
 /// The progress of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,22 +133,24 @@ impl Follower {
             return Err(refused(frame, link));
         }
         let (state, _) = decode_welcome(&frame.body).map_err(|error| unreadable(error, link))?;
-        let mut reader = BaseReader { link, body: Vec::new(), at: 0, bytes: 0, failed: None, progress };
+        let mut reader =
+            BaseReader { link, body: Vec::new(), at: 0, bytes: 0, has_ended: false, failed: None, progress };
         let restored = restore_stream(&mut reader, &self.files.base);
         if let Some(error) = reader.failed.take() {
             return Err(error);
         }
         restored?;
-        let frame = link.receive()?;
-        if frame.kind != FrameKind::BaseEnd {
-            return Err(refused(frame, link));
-        }
         let base = Log::look(&self.files.base)?;
         if base.control().store != state.store() {
             return Err(link.invalid("the base is of another store").into());
         }
-        self.archive = Some(LogArchive::begin_at(&self.files.archive, &base)?);
-        self.home.write(HomeState::Complete(state.store()))
+        // With the log of the base, so that the store need not keep that, and a promotion needs nothing else.
+        let heaps = describe_heaps(&*self.files.base, &state.store(), &[])?;
+        let archive = LogArchive::begin_with(&self.files.archive, &base, state.moment(heaps))?;
+        self.home.write(HomeState::Complete(state.store()))?;
+        // If the file was not written, the next connection gets another base.
+        self.archive = Some(archive);
+        Ok(())
     }
 }
 
@@ -202,16 +207,23 @@ fn by_name(error: LogError, archive: &LogArchive, log: &LogState) -> Error {
 /// The promoted store continues the history up to that record with one of its own; what the old store has committed later is not in it.
 ///
 /// # Errors
-/// [`ReplicaError::NoReplica`]: its base is not complete. [`OpenError::InUse`](crate::OpenError): it follows. Those of [`restore`]; then
-/// the directory is no store, and the promotion may be repeated to another one.
+/// [`ReplicaError::NoReplica`]: its base is not complete. [`OpenError::InUse`](crate::OpenError): it follows. Those of
+/// [`restore`](crate::restore): the directory is no store, and the replica follows as before. Only if the last write fails, which makes
+/// the directory a store, is the replica promoted without one. In either case the call may be repeated with another empty directory.
 pub fn promote(files: &ReplicaFiles, to: &Arc<dyn Media>) -> Result<RestoreReport> {
     let mut home = Home::open(files, false)?;
-    match home.state {
-        HomeState::Begun => return Err(no_replica(home.path(), "its base is not complete; follow the store again")),
-        HomeState::Complete(store) => home.write(HomeState::Promoted(store))?,
-        HomeState::Promoted(_) => {}
+    let (HomeState::Complete(store) | HomeState::Promoted(store)) = home.state else {
+        return Err(no_replica(home.path(), "its base is not complete; follow the store again"));
+    };
+    if planted!("replica_marked_early") {
+        home.write(HomeState::Promoted(store))?;
     }
-    restore(&files.base, Some(&files.archive), to, RestoreTarget::Newest)
+    let began = Instant::now();
+    let (log, report) = restore_all_but_control(&files.base, Some(&files.archive), to, RestoreTarget::Newest, true)?;
+    // The new store opens only once the replica follows no more.
+    home.write(HomeState::Promoted(store))?;
+    log.complete()?;
+    Ok(RestoreReport { total: began.elapsed(), ..report })
 }
 
 /// Reads the stream of a backup from frames.
@@ -220,6 +232,8 @@ struct BaseReader<'l, S> {
     body: Vec<u8>,
     at: usize,
     bytes: u64,
+    /// Whether the store has sent the end of the base, which ends the stream.
+    has_ended: bool,
     /// The reason why the connection ended.
     failed: Option<Error>,
     progress: &'l mut dyn FnMut(FollowProgress) -> ControlFlow<()>,
@@ -227,9 +241,13 @@ struct BaseReader<'l, S> {
 
 impl<S: Read + Write> Read for BaseReader<'_, S> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        while self.at == self.body.len() {
+        while self.at == self.body.len() && !self.has_ended {
             let frame = match self.link.receive() {
                 Ok(frame) if frame.kind == FrameKind::Base => frame,
+                Ok(frame) if frame.kind == FrameKind::BaseEnd => {
+                    self.has_ended = true;
+                    break;
+                }
                 Ok(frame) => return Err(self.fail(refused(frame, self.link))),
                 Err(error) => return Err(self.fail(error.into())),
             };

@@ -151,6 +151,11 @@ impl<S: Read + Write> Link<S> {
 
     /// Reads a frame.
     pub(super) fn receive(&mut self) -> Result<Frame, ReplicaError> {
+        self.receive_short(BODY_LEN_MAX)
+    }
+
+    /// Reads a frame whose body has a maximum length.
+    pub(super) fn receive_short(&mut self, len_max: usize) -> Result<Frame, ReplicaError> {
         let mut header = [0; HEADER_LEN];
         self.fill(&mut header)?;
         let four = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
@@ -164,7 +169,7 @@ impl<S: Read + Write> Link<S> {
                 .invalid(format!("it has the number {}: a frame was lost, repeated or exchanged", eight(at::NUMBER))));
         }
         let len = four(at::LEN) as usize;
-        let kind = FrameKind::of(header[at::KIND]).filter(|_| len <= BODY_LEN_MAX);
+        let kind = FrameKind::of(header[at::KIND]).filter(|_| len <= len_max);
         let kind = kind.ok_or_else(|| self.invalid("its kind or its length is unknown here"))?;
         let mut body = std::mem::take(&mut self.spare);
         body.clear();

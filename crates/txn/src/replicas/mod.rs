@@ -38,6 +38,9 @@ use crate::error::Result;
 use crate::store::{Inner, Store};
 use feed::Feed;
 
+/// The time after which one that waits for replicas looks whether the store still runs.
+const SLICE_MAX: Duration = Duration::from_secs(1);
+
 /// Options of a connection with a replica.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplicaOptions {
@@ -172,7 +175,7 @@ impl Replicas {
     }
 
     /// Waits until enough replicas have all records up to an LSN.
-    fn wait(&self, lsn: Lsn, quorum: Quorum) -> Result<()> {
+    fn wait(&self, lsn: Lsn, quorum: Quorum, alive: impl Fn() -> Result<()>) -> Result<()> {
         let began = Instant::now();
         let mut known = self.known.lock();
         loop {
@@ -185,7 +188,9 @@ impl Replicas {
             if left.is_zero() {
                 return Err(ReplicaError::NotReplicated { lsn, have, wanted: quorum.replicas, waited }.into());
             }
-            self.changed.wait_for(&mut known, left);
+            // No replica notes anything after the store has stopped.
+            self.changed.wait_for(&mut known, left.min(SLICE_MAX));
+            alive()?;
         }
     }
 }
@@ -215,6 +220,6 @@ impl Store {
     /// may be waited for again. [`Error::Stopped`].
     pub fn wait_replicated(&self, lsn: Lsn, quorum: Quorum) -> Result<()> {
         self.inner.log.force(lsn)?;
-        self.inner.replicas.wait(lsn, quorum)
+        self.inner.replicas.wait(lsn, quorum, || self.inner.alive())
     }
 }

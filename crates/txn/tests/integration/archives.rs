@@ -180,7 +180,7 @@ fn backup_is_restored_to_a_time() {
         world.add();
         world.store.extend_archive().unwrap();
     }
-    let (restored, _) = world.restored(&backup, RestoreTarget::Time(time)).unwrap();
+    let (restored, _) = world.restored(&backup, RestoreTarget::Time(time.unwrap())).unwrap();
     assert!(sum_in(&restored, world.page) >= sum);
     let long_ago = RestoreTarget::Time(std::time::UNIX_EPOCH);
     assert!(matches!(world.restored(&backup, long_ago).err(), Some(Error::NoSuchMoment { .. })));

@@ -491,9 +491,9 @@ fn forgotten_replica_is_refused_by_name() {
     let misused = world.store.consumer("one", Default::default()).map(|_| ());
     assert!(matches!(misused, Err(Error::Misuse(_))), "E25.4: {misused:?}");
     let small = ReplicaOptions { limit_bytes: 1 << 16, ..replica_options() };
-    assert!(world.store.drop_consumer("one").unwrap());
     let until = world.add(1);
     follow_with(&world.store.replica_server(small), &mut follower, until, Fault::None, |_| {}).0.unwrap();
+    assert_eq!(world.store.consumers()[0].limit_bytes, 1 << 16, "E25.4: that of the newest connection");
     work(&world, 12);
     assert!(world.store.consumers()[0].released_bytes.is_some(), "E25.4");
     let refused = replica_error(follow(&world.store, &mut follower));
@@ -522,6 +522,11 @@ fn commit_waits_for_its_replicas() {
     waits.join().unwrap().unwrap();
     let both = world.store.wait_replicated(lsn, quorum(2, 1)).unwrap_err();
     assert!(matches!(both, Error::Replica(ReplicaError::NotReplicated { have: 1, .. })), "E25.7: {both}");
+    let store = world.store.clone();
+    let waits = thread::spawn(move || store.wait_replicated(lsn, quorum(2, 600_000)));
+    world.store.log().stop("by a test");
+    let stopped = waits.join().unwrap().unwrap_err();
+    assert!(matches!(stopped, Error::Stopped(_)), "E25.7: it ends with the store: {stopped}");
 }
 
 /// The second connection of a name replaces the first one.
@@ -563,4 +568,100 @@ fn damaged_replica_is_refused_by_name() {
     write_all_at(&*strange.home, file, 0, b"mine", cedrat_media::Durability::Durable).unwrap();
     let refused = Follower::open(strange, "one").map(|_| ()).unwrap_err().to_string();
     assert!(refused.contains("mine") && refused.contains("not empty"), "{refused}");
+}
+
+/// E25.2b: a commit to a new heap is in a part of the log, after which the store is lost.
+#[test]
+fn part_of_log_has_its_heaps() {
+    let options = Options { log_limit_bytes: 256 << 20, ..options() };
+    let world = World::with(SimDisk::new(), options, "store");
+    let (files, mut follower) = begun(&world.store);
+    let before = follower.up_to().unwrap();
+    let many = HeapOptions { chunk_len: 1 << 16, size: 1 << 16, ..HeapOptions::raw(1 << 20) };
+    let heap = world.store.memory().create_heap("later", &many).unwrap();
+    for number in 0..200 {
+        let write = |at| move |value: u64| value + number + at;
+        world
+            .store
+            .transact(|txn| txn.heap(|tx| (0..4096).try_for_each(|at| tx.update(&heap, at * 8, write(at)).map(drop))))
+            .unwrap();
+    }
+    let (server, mut acknowledged) = (world.store.replica_server(replica_options()), Lsn::ZERO);
+    let until = before.next();
+    let ended = follow_with(&server, &mut follower, until, Fault::None, |lsn| acknowledged = acknowledged.max(lsn));
+    ended.0.unwrap();
+    assert!(acknowledged > before && acknowledged < world.store.log().durable_lsn(), "E25.2b: a part");
+    drop((follower, world));
+    let to = SimDisk::new();
+    assert_eq!(promote(&files, &media(&to)).unwrap().up_to, acknowledged, "E25.2b");
+    let promoted = open(&Arc::new(to)).unwrap();
+    let heap = promoted.memory().heap("later").expect("E25.2b");
+    assert!(promoted.memory().run(Commit::Async, |tx| tx.read(&heap, 8)).unwrap().value > 0, "E25.2b");
+}
+
+/// E25.8: the store is lost right after the base.
+#[test]
+fn base_alone_is_promoted() {
+    let world = World::new();
+    world.add(3);
+    let files = replica_files(&SimDisk::new());
+    let mut follower = Follower::open(files.clone(), "one").unwrap();
+    let server = world.store.replica_server(replica_options());
+    let (ours, theirs) = pair(Fault::None);
+    let served = thread::spawn(move || server.serve(theirs));
+    let mut hellos = 0;
+    let stream = CutAtHello { end: ours, hellos: &mut hellos };
+    follower.follow(stream, &mut |_| ControlFlow::Continue(())).unwrap_err();
+    served.join().unwrap().unwrap_err();
+    assert_eq!(hellos, 2, "E25.8: its base is complete, and nothing followed");
+    drop((follower, world.store));
+    let to = SimDisk::new();
+    promote(&files, &media(&to)).expect("E25.8");
+    assert_eq!(sum(&open(&Arc::new(to)).unwrap(), world.page), 3, "E25.8");
+}
+
+/// A connection that ends before the second hello of a replica.
+struct CutAtHello<'h> {
+    end: End,
+    hellos: &'h mut usize,
+}
+
+impl Read for CutAtHello<'_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        self.end.read(to)
+    }
+}
+
+impl Write for CutAtHello<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        const HELLO: u8 = 1;
+        *self.hellos += usize::from(bytes[0] == HELLO);
+        if *self.hellos == 2 {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        self.end.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// E25.6a: a promotion is refused, and the replica follows on.
+#[test]
+fn refused_promotion_leaves_replica() {
+    let world = World::new();
+    let (files, follower) = begun(&world.store);
+    drop(follower);
+    let (full, to) = (SimDisk::new(), SimDisk::new());
+    let _open = open(&Arc::new(full.clone())).unwrap();
+    promote(&files, &media(&full)).expect_err("E25.6a: the directory has a store");
+    let mut follower = Follower::open(files.clone(), "one").expect("E25.6a: it follows on");
+    world.add(2);
+    follow(&world.store, &mut follower).expect("E25.6a");
+    drop(follower);
+    promote(&files, &media(&to)).unwrap();
+    let again = SimDisk::new();
+    promote(&files, &media(&again)).expect("a promotion may be repeated");
+    assert_eq!(sum(&open(&Arc::new(again)).unwrap(), world.page), 2, "E25.6");
 }
