@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn sectors_are_encrypted_one_by_one_as_together() {
+    fn sectors_alone_are_encrypted_as_together() {
         let cipher = SectorCipher::of_file(&Key::new([3; KEY_LEN]), "pages");
         let plain: Vec<u8> = (0..21 * SECTOR_LEN).map(|at| (at % 251) as u8).collect();
         let (mut together, mut alone) = (plain.clone(), plain.clone());
