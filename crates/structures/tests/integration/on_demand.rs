@@ -97,6 +97,7 @@ fn options(chosen: Chosen, archive: Option<&SimDisk>, random: &mut Random) -> Op
         checkpoint_when_opened: random.below(2) == 0,
         checkpoint_every_bytes: [20_000, u64::MAX][random.below(2) as usize],
         carry_forward_bytes: Some(1),
+        redo_on_demand_bytes: 0,
         ..Options::simulated()
     };
     options.log_limit_bytes = chosen.segments * options.segment_len;
@@ -403,7 +404,7 @@ impl World {
             2 => {
                 let mut cursor = journal.cursor();
                 cursor.advance_to(at);
-                cursor.kill(if seed % 3 == 0 { Kill::FailedSync(seed) } else { Kill::Process(seed) })
+                cursor.kill(if seed.is_multiple_of(3) { Kill::FailedSync(seed) } else { Kill::Process(seed) })
             }
             _ => journal.crash(at, Loss::Random(seed)),
         };

@@ -97,6 +97,7 @@ impl Shape {
             pool_bytes: self.pool_bytes,
             log_limit_bytes: 48 << 20,
             checkpoint_when_opened: self.checkpoint_when_opened,
+            redo_on_demand_bytes: if self.checkpoint_when_opened { u64::MAX } else { 0 },
             ..Options::simulated()
         }
     }

@@ -1,6 +1,6 @@
 //! Failures of the disk while the log is open: stops are final, a full disk is not.
 
-use cedrat_media::{Call, Durability, Fault as DiskFault, Loss, Media, OpenMode, SimDisk};
+use cedrat_media::{Call, Durability, Fault as DiskFault, KeyError, Loss, Media, OpenMode, SimDisk};
 use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::{Arc, Mutex, explore, thread};
 use cedrat_wal::*;
@@ -120,7 +120,7 @@ fn failed_call_does_not_damage_unfinished_log() {
         let media: Arc<dyn Media> = Arc::clone(&disk) as _;
         disk.inject(DiskFault::error(Call::Any, ErrorKind::Other).nth(nth));
         match Log::look(&media).map(drop) {
-            Err(LogError::Io { .. }) => failed += 1,
+            Err(LogError::Io { .. } | LogError::Key(KeyError::Io { .. })) => failed += 1,
             found => assert!(matches!(found, Err(LogError::Absent { .. })), "call {nth}: {found:?}"),
         }
     }
