@@ -160,7 +160,7 @@ typedef struct cedrat_options {
                                     * CEDRAT_OPTIONS */
   const unsigned char *key;        /* 32 random bytes: the files of the store, of its archive and of its backups are encrypted with
                                     * this key, which is copied; null: they are not (docs/use/encryption.md) */
-  const unsigned char *older_key;  /* 32 bytes: another key that the store, its archive or its backup may still have; null: none */
+  const unsigned char *older_key;  /* 32 bytes: another key that the store, its archive or its backup may still have, beside key; null: none */
   uint64_t reserved[2];            /* zero */
 } cedrat_options;
 

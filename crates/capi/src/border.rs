@@ -352,7 +352,7 @@ pub(crate) unsafe extern "C" fn cedrat_open(
         // SAFETY: 1.
         let backup = options.backup.map(|backup| unsafe { text(backup.as_ptr(), "backup") }).transpose()?;
         // SAFETY: 1.
-        let encryption = unsafe { keys(options.key, options.older_key) };
+        let encryption = unsafe { keys(options.key, options.older_key)? };
         Opened::open(directory, archive, backup, encryption, options)
     };
     // SAFETY: 1 and 4.
@@ -387,7 +387,7 @@ pub(crate) unsafe extern "C" fn cedrat_checkpoint(store: *const Opened) -> Statu
 pub(crate) unsafe extern "C" fn cedrat_rotate_key(store: *const Opened, key: *const KeyBytes) -> Status {
     let rotate = |store: &Arc<Opened>| {
         // SAFETY: 1.
-        let to = unsafe { keys(NonNull::new(key.cast_mut()), None) };
+        let to = unsafe { keys(NonNull::new(key.cast_mut()), None)? };
         store.rotate_key(&to.ok_or_else(|| Failure::new(Status::Misuse, "key is null: point to 32 bytes"))?)
     };
     // SAFETY: 2.

@@ -173,7 +173,7 @@ pub(crate) unsafe extern "C" fn cedrat_restore(
         let (backups, archive) = unsafe { (chain(backup, &options)?, archive_at(archive)?) };
         let target = options.to_target()?;
         // SAFETY: 1.
-        let (from, into) = unsafe { (keys(options.key, None), keys(options.new_key.or(options.key), None)) };
+        let (from, into) = unsafe { (keys(options.key, None)?, keys(options.new_key.or(options.key), None)?) };
         let restored = front::restore_encrypted(&backups, archive, from.as_ref(), to, into.as_ref(), target)?;
         if !report.is_null() {
             let reported = BackupReport::new(restored.up_to, restored.bytes, restored.total);
@@ -237,7 +237,7 @@ pub(crate) unsafe extern "C" fn cedrat_open_as_of(
         // SAFETY: 1 and 4.
         let (backups, archive) = unsafe { (chain(backup, &moment)?, archive_at(archive)?) };
         // SAFETY: 1.
-        let encryption = unsafe { keys(moment.key.or(options.key), options.older_key) };
+        let encryption = unsafe { keys(moment.key.or(options.key), options.older_key)? };
         let (opened, as_of) = Opened::view(&backups, archive, moment.to_target()?, scratch, encryption, options)?;
         if !lsn.is_null() {
             // SAFETY: 1.

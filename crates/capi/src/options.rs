@@ -193,14 +193,20 @@ pub(crate) unsafe fn given<T: Copy + Default>(choices: *const T) -> T {
     unsafe { choices.as_ref() }.copied().unwrap_or_default()
 }
 
-/// Returns the keys that C points to; `None` without `key`.
+/// Returns the keys that C points to; `None` without `key`. An older key alone is refused: the store would not be encrypted.
 ///
 /// # Safety
 /// Both point to 32 bytes that no other thread changes meanwhile, or are null.
-pub(crate) unsafe fn keys(key: Option<NonNull<KeyBytes>>, older: Option<NonNull<KeyBytes>>) -> Option<Encryption> {
+pub(crate) unsafe fn keys(
+    key: Option<NonNull<KeyBytes>>,
+    older: Option<NonNull<KeyBytes>>,
+) -> Result<Option<Encryption>> {
     // SAFETY: 1 (of `border`).
     let read = |bytes: NonNull<KeyBytes>| Key::new(unsafe { bytes.read() });
-    key.map(|key| Encryption::with_keys(read(key), older.into_iter().map(read).collect()))
+    if key.is_none() && older.is_some() {
+        return Err(Failure::new(Status::Options, "older_key without key: set key, too"));
+    }
+    Ok(key.map(|key| Encryption::with_keys(read(key), older.into_iter().map(read).collect())))
 }
 
 fn unless_zero<T: Copy + Default + PartialEq>(field: &mut T, given: T) {

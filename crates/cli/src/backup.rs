@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use cedrat::media::Encryption;
 use cedrat::txn::{BackupChain, BackupOptions, BackupProgress, RestoreTarget};
 use cedrat::wal::Lsn;
+use cedrat_media::refuse_encrypted;
+use cedrat_txn::INCREMENT_FILE;
 use serde::Serialize;
 
 use crate::arguments::{BackupCopy, Restore};
 use crate::disks::{self, Disks, read_key};
 use crate::look::{self, Looked};
 use crate::output::{self, Context, Outcome, grouped};
-use cedrat_txn::INCREMENT_FILE;
 
 /// The result of a backup or a restore.
 #[derive(Debug, Serialize)]
@@ -100,10 +101,9 @@ fn restore_from_stream(directory: &Path, disks: &Disks, as_json: bool) -> Outcom
     let bytes = cedrat::txn::restore_stream(&mut BufReader::with_capacity(1 << 20, io::stdin()), &to)?;
     // An increment alone has no state: its chain says up to where it goes. An encrypted backup may be restored without its key.
     let is_increment = to.list("")?.iter().any(|file| file == INCREMENT_FILE);
-    let up_to = match disks.open(directory) {
-        Ok(backup) if !is_increment => Some(BackupChain::open(&backup, &[])?.up_to()),
-        _ => None,
-    };
+    let is_readable = !is_increment && (disks.has_keys() || refuse_encrypted(&*to).is_ok());
+    let up_to = is_readable.then(|| disks.open(directory)).transpose()?;
+    let up_to = up_to.map(|backup| BackupChain::open(&backup, &[])).transpose()?.map(|chain| chain.up_to());
     let seconds = began.elapsed().as_secs_f64();
     Copied { lsn: up_to.map(Lsn::get), bytes, seconds, cannot_continue: None }.print(as_json)
 }

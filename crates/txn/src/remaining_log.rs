@@ -5,9 +5,13 @@
 use cedrat_heap::describe_heaps;
 use cedrat_media::Media;
 use cedrat_sync::Arc;
+#[cfg(doc)]
+use cedrat_wal::LogError;
 use cedrat_wal::{FoundArchive, LogArchive, Lsn};
 
 use crate::encryption;
+#[cfg(doc)]
+use crate::error::Error;
 use crate::error::Result;
 use crate::restore;
 
@@ -22,16 +26,15 @@ pub struct RemainingLog {
     pub lost_heaps: Option<String>,
 }
 
-/// Extends the archive of a store that is not open by the log that the store still has. Then no transaction that has committed is
-/// lost by a restore from this archive. The store is only read, and needs nothing but its control file and its log. An empty
-/// directory becomes an archive that has all records that the log keeps.
+/// Extends the archive of a store that is not open by the log that the store still has. Unless heaps are [lost](RemainingLog::lost_heaps),
+/// a restore from this archive has every transaction that had committed. The store is only read, and needs nothing but its control file,
+/// its log and the file `heaps.root`. An empty directory becomes an archive that has all records that the log keeps.
 ///
 /// # Errors
-/// [`OpenError::InUse`](crate::OpenError::InUse) within [`Error::Open`](crate::Error::Open) if the store is open. [`Error::Log`](crate::Error::Log): with
-/// [`LogError::Absent`](cedrat_wal::LogError::Absent) or [`LogError::Damaged`](cedrat_wal::LogError::Damaged), the control file or a block
-/// of the log is lost; with [`LogError::ArchiveGap`](cedrat_wal::LogError::ArchiveGap),
-/// [`LogError::Foreign`](cedrat_wal::LogError::Foreign) and [`LogError::InUse`](cedrat_wal::LogError::InUse) as for [`Options::archive`](crate::Options). Errors of the disks. The archive is as it
-/// was after an error.
+/// [`OpenError::InUse`](crate::OpenError::InUse) within [`Error::Open`] if the store is open. [`Error::Log`]: with [`LogError::Absent`] or
+/// [`LogError::Damaged`], the control file or a block of the log is lost; with [`LogError::ArchiveGap`], [`LogError::Foreign`] and
+/// [`LogError::InUse`] as for [`Options::archive`](crate::Options). Errors of the disks. After an error the archive has what it had
+/// before, or more, and the call may be repeated.
 pub fn archive_remaining_log(store: &Arc<dyn Media>, archive: &Arc<dyn Media>) -> Result<RemainingLog> {
     let why = "the store is encrypted, and the archive is not: open it with its keys";
     encryption::refuse_plain(&**store, Some(archive), why)?;

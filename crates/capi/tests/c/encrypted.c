@@ -59,6 +59,8 @@ int main(int count, char **arguments) {
   OK(cedrat_rotate_key(store, keys[1]));
   OK(cedrat_close(store));
 
+  IS(CEDRAT_OPTIONS, open_with(place[OTHER], NULL, NULL, keys[0], &store, "older_key without key"));
+
   /* The store and its archive have the new key, the backup has the old one. */
   IS(CEDRAT_MISUSE, open_with(arguments[1], NULL, NULL, NULL, &store, "no key was given"));
   IS(CEDRAT_MISUSE, open_with(arguments[1], NULL, keys[0], NULL, &store, "was encrypted with the key"));

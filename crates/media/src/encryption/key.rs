@@ -33,10 +33,11 @@ impl Key {
         Ok(key)
     }
 
-    /// Reads a key as key files have it: 32 bytes, or 64 hexadecimal digits, after which white space may follow. `None`: it is neither.
+    /// Reads a key as key files have it: 32 random bytes, or 64 hexadecimal digits, after which white space may follow. `None`: it is
+    /// neither. 32 hexadecimal digits are a key of half the length.
     pub fn parse(text: &[u8]) -> Option<Key> {
         if let Ok(bytes) = text.try_into() {
-            return Some(Key::new(bytes));
+            return (!text.iter().all(u8::is_ascii_hexdigit)).then(|| Key::new(bytes));
         }
         let digits = text.trim_ascii_end();
         if digits.len() != 2 * KEY_LEN {
@@ -79,6 +80,8 @@ impl fmt::Debug for Key {
 /// A source of the keys that wrap the keys of the data: a file, a service of keys, an environment.
 ///
 /// The identifier of a key is stored beside the wrapped key, and is not secret. It has at most [`KEY_ID_LEN_MAX`] bytes.
+///
+/// **Threads:** any. A change of keys and the beginning of a backup wait for a call to return, so no call may use the store.
 pub trait KeySource: Send + Sync {
     /// Returns the identifier of the key that wraps new keys of data.
     ///
@@ -125,7 +128,7 @@ mod tests {
         for text in [bytes.to_vec(), digits.clone().into_bytes(), format!("{digits}\r\n").into_bytes()] {
             assert_eq!(Key::parse(&text).expect("a key").bytes(), &bytes);
         }
-        for text in [b"".to_vec(), vec![1; 31], vec![b'x'; 64], format!("{digits}00").into_bytes()] {
+        for text in [b"".to_vec(), vec![1; 31], vec![b'x'; 64], vec![b'a'; 32], format!("{digits}00").into_bytes()] {
             assert!(Key::parse(&text).is_none());
         }
     }

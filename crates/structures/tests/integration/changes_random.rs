@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use cedrat_media::{Loss, Media, SimDisk};
+use cedrat_media::{Loss, SimDisk};
 use cedrat_pages::PageId;
 use cedrat_structures::{RawHashTable, register};
 use cedrat_sync::atomic::{AtomicUsize, Ordering};
@@ -15,21 +15,7 @@ use cedrat_txn::{
 };
 
 use crate::changes::{Maps, content};
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound
-    }
-}
-
-fn media(disk: &SimDisk) -> Arc<dyn Media> {
-    Arc::new(disk.clone())
-}
+use crate::common::{Random, media};
 
 /// The state of the consumer.
 #[derive(Clone, Default)]
@@ -88,7 +74,7 @@ fn two_tables(store: &Store) -> [PageId; 2] {
 
 impl World {
     fn new(seed: u64) -> World {
-        let mut random = Random(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let mut random = Random::new(seed);
         let disk = SimDisk::new();
         let archive = (random.below(2) == 0).then(SimDisk::new);
         let store = opened(&disk, archive.as_ref());
@@ -308,13 +294,13 @@ fn stream_applied_to_model_is_store() {
 
 /// The work of one thread: transactions that number themselves, some of which roll back. Returns the others.
 fn work(store: &Store, tables: [PageId; 2], thread: u64) -> Vec<u64> {
-    let mut random = Random(thread.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut random = Random::new(thread);
     let mut committed = Vec::new();
     for number in 1..=200_u64 {
         let is_lost = random.below(5) == 0;
-        let seed = random.0;
+        let of_change = random.clone();
         let done = store.transact(|txn| {
-            change_in_thread(store, tables, txn, Random(seed), thread)?;
+            change_in_thread(store, tables, txn, of_change.clone(), thread)?;
             let own = RawHashTable::open(store, tables[0])?;
             own.put(txn, &[thread as u8], &number.to_le_bytes())?;
             if is_lost { Err(Error::user("it changed its mind")) } else { Ok(()) }

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use cedrat_heap::HeapOptions;
-use cedrat_media::{Call, Damage, Fault, Kill, Loss, Media, SimDisk};
+use cedrat_media::{Call, Damage, Fault, Kill, Loss, SimDisk};
 use cedrat_pages::{PAGE_FILE, PAGE_LEN, PageId};
 use cedrat_structures::{RawHashTable, RawList, register};
 use cedrat_sync::atomic::{AtomicU64, Ordering};
@@ -15,30 +15,11 @@ use cedrat_txn::{
     BackupChain, BackupOptions, Commit, NoLocks, Options, Registry, RestoreTarget, Result, Store, Txn, Vote, restore,
 };
 
-use crate::common::check_all;
+use crate::common::{Random, check_all, media};
 
 const HEAP: &str = "words";
 const WORDS: u64 = 64;
 const KEYS: u64 = 300;
-
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Random {
-        Random(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound
-    }
-}
-
-fn media(disk: &SimDisk) -> Arc<dyn Media> {
-    Arc::new(disk.clone())
-}
 
 /// The content of the store, with the changes of branches in doubt.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -471,7 +452,8 @@ impl World {
 
     /// Reads everything, perhaps in several threads at once.
     fn read_in_threads(&mut self) -> State {
-        let (store, roots, threads) = (self.store(), self.roots, self.random.0 % 3);
+        let threads = self.random.below(3);
+        let (store, roots) = (self.store(), self.roots);
         thread::scope(|scope| {
             let read = || read(store, roots).expect("R8");
             let others: Vec<_> = (0..threads).map(|_| scope.spawn(read)).collect();

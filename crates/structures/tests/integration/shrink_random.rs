@@ -10,25 +10,12 @@ use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::{Arc, thread};
 use cedrat_txn::{Commit, Error, NoLocks, Options, Result, Savepoint, Store, Txn, Vote};
 
-use crate::common::{check_all, open_with};
+use crate::common::{Random, check_all, open_with};
 
 /// Number of transactions that may be open at once, each with keys of its own.
 const SLOTS: u64 = 4;
 
-struct Random(u64);
-
 impl Random {
-    fn of(seed: u64) -> Random {
-        Random(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound
-    }
-
     fn one_in(&mut self, bound: u64) -> bool {
         self.below(bound) == 0
     }
@@ -151,7 +138,7 @@ fn lacks_space(error: &Error) -> bool {
 
 impl World {
     fn new(seed: u64) -> World {
-        let mut random = Random::of(seed);
+        let mut random = Random::new(seed);
         let shape = Shape {
             seed,
             partitions: 1 + random.below(3) as u16,
@@ -197,7 +184,8 @@ impl World {
         let keys = self.shape.keys;
         let removes_one_in = if self.grows { 5 } else { 1 };
         let first = self.random.below(keys);
-        let count = 1 + self.random.below([4, 40, keys / 2][self.random.0 as usize % 3]);
+        let most = [4, 40, keys / 2][self.random.below(3) as usize];
+        let count = 1 + self.random.below(most);
         let removes = self.random.one_in(removes_one_in) || !self.grows && !self.random.one_in(6);
         for n in 0..count {
             let key = ((first + n) % keys) * SLOTS + slot;
@@ -524,7 +512,7 @@ fn threads_find_entries_during_merges() {
             .map(|kind| {
                 let (store, is_over) = (store.clone(), Arc::clone(&is_over));
                 thread::spawn(move || {
-                    let mut random = Random::of(seed * 7 + kind);
+                    let mut random = Random::new(seed * 7 + kind);
                     while !is_over.load(Ordering::Relaxed) {
                         disturb(&store, root, kind, &mut random);
                     }
@@ -589,7 +577,7 @@ fn create_and_drop(store: &Store) {
 /// Fills and empties the keys of a slot by turns. Returns what is there at the end.
 fn write_by_turns(store: &Store, root: PageId, slot: u64, seed: u64) -> Model {
     const KEYS: u64 = 700;
-    let mut random = Random::of(seed * 31 + slot);
+    let mut random = Random::new(seed * 31 + slot);
     let mut model = Model::new();
     for turn in 0..4 {
         let grows = turn % 2 == 0;
