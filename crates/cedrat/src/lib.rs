@@ -43,16 +43,17 @@ pub mod pages {
 pub mod txn {
     #[doc(inline)]
     pub use cedrat_txn::{
-        ArchiveStatus, BRANCH_ID_LEN_MAX, BackupChain, BackupOptions, BackupProgress, BackupReport, BranchError,
-        Change, ChangeSet, ChangeStream, CheckReport, Clock, Commit, Consumer, ConsumerOptions, ConsumerStatus, Error,
-        Finish, FixedRestore, FixedSet, FollowProgress, Follower, ForgetBefore, FormatFixed, FormatFresh, FormatPage,
-        HeuristicBranch, HeuristicOutcome, INLINE_LEN_MAX, InDoubt, LogicalUndo, Meaning, OpenError, Opening,
-        Operation, Options, Pin, PinHolder, Pins, Prepared, Progress, Quorum, RecordId, RecoveryReport, Refused,
-        Registry, Rehearsal, RemainingLog, ReplicaError, ReplicaFiles, ReplicaOptions, ReplicaServer, ReplicaStatus,
-        RestorePage, RestoreReport, RestoreTarget, Result, Savepoint, ScrubOptions, ScrubProgress, ScrubReport,
-        SetRange, SlottedDelete, SlottedInsert, SlottedUpdate, SmallBytes, Store, StreamToken, SystemClock, Txn,
-        TxnOptions, Undo, Undone, VersionedDelete, VersionedInsert, VersionedUpdate, VersionedWithdraw, View, Vote,
-        archive_remaining_log, check_backup, forget_archive, open_as_of, promote, restore, restore_stream,
+        ArchiveStatus, BRANCH_ID_LEN_MAX, BackupChain, BackupCheck, BackupOptions, BackupProgress, BackupReport,
+        BranchError, Change, ChangeSet, ChangeStream, CheckReport, Clock, Commit, Consumer, ConsumerOptions,
+        ConsumerStatus, Error, Finish, FixedRestore, FixedSet, FollowProgress, Follower, ForgetBefore, FormatFixed,
+        FormatFresh, FormatPage, HeuristicBranch, HeuristicOutcome, INLINE_LEN_MAX, InDoubt, LogicalUndo, Meaning,
+        OpenError, Opening, Operation, Options, Pin, PinHolder, Pins, Prepared, Progress, Quorum, RecordId,
+        RecoveryReport, Refused, Registry, Rehearsal, RemainingLog, ReplicaError, ReplicaFiles, ReplicaOptions,
+        ReplicaServer, ReplicaStatus, RestorePage, RestoreReport, RestoreTarget, Result, Savepoint, ScrubOptions,
+        ScrubProgress, ScrubReport, SetRange, SettledChanges, SlottedDelete, SlottedInsert, SlottedUpdate, SmallBytes,
+        Store, StreamToken, SystemClock, Txn, TxnOptions, Undo, Undone, Upkeep, UpkeepProgress, VersionedDelete,
+        VersionedInsert, VersionedUpdate, VersionedWithdraw, View, Vote, archive_remaining_log, check_backup,
+        forget_archive, open_as_of, promote, restore, restore_stream,
     };
     #[doc(inline)]
     pub use cedrat_txn::{

@@ -136,4 +136,4 @@ pub use space::{GROUP_PAGES, REGION_PAGES_MAX, SCATTERED_LOG_BYTES, SCATTERED_PA
 pub use store::{CATALOGUE, LOCK_FILE, Store};
 pub use transaction::{Commit, Txn, TxnOptions};
 pub use undo::Undo;
-pub use upkeep::{Kept, Settled, Upkeep};
+pub use upkeep::{SettledChanges, Upkeep, UpkeepProgress};

@@ -16,12 +16,12 @@ pub trait Upkeep: Send + Sync + 'static {
     ///
     /// # Errors
     /// Any: the structure is left alone until the next checkpoint, which does not fail for it.
-    fn upkeep(self: Arc<Self>, store: &Store, root: PageId) -> Result<Kept>;
+    fn upkeep(self: Arc<Self>, store: &Store, root: PageId) -> Result<UpkeepProgress>;
 }
 
 /// The progress of an [`Upkeep`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum UpkeepProgress {
     /// Nothing is left to do now.
     Done,
     /// There is more to do, and something may have changed.
@@ -30,23 +30,23 @@ pub enum Kept {
 
 /// The result of the upkeep of all structures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct KeptUp {
+pub(crate) struct UpkeepReport {
     pub(crate) has_changed: bool,
     pub(crate) is_interrupted: bool,
 }
 
 impl Store {
     /// Lets each structure do what it has postponed, until `is_over`.
-    pub(crate) fn keep_up(&self, is_over: impl Fn() -> bool) -> KeptUp {
-        let mut kept = KeptUp::default();
+    pub(crate) fn keep_up(&self, is_over: impl Fn() -> bool) -> UpkeepReport {
+        let mut kept = UpkeepReport::default();
         for (root, upkeep) in self.inner.residents.kept() {
             loop {
                 if is_over() || self.inner.alive().is_err() {
-                    return KeptUp { is_interrupted: true, ..kept };
+                    return UpkeepReport { is_interrupted: true, ..kept };
                 }
                 match Arc::clone(&upkeep).upkeep(self, root) {
-                    Ok(Kept::More) => kept.has_changed = true,
-                    Ok(Kept::Done) => break,
+                    Ok(UpkeepProgress::More) => kept.has_changed = true,
+                    Ok(UpkeepProgress::Done) => break,
                     Err(_error) => {
                         // The next call that uses the structure gets the same error, if it is more than a lack of space.
                         event!(WARN, root = root.get(), error = %_error, "upkeep of a structure was given up");
@@ -59,24 +59,24 @@ impl Store {
     }
 
     /// Returns which changes of pages are settled: of those made so far, no other may still have to be undone.
-    pub fn settled(&self) -> Settled {
+    pub fn settled(&self) -> SettledChanges {
         if planted!("open_transactions_ignored") {
-            return Settled { before: Lsn::MAX };
+            return SettledChanges { before: Lsn::MAX };
         }
         // The clock is read before the table: see `Table`.
         let next = self.inner.log.current_lsn().next();
-        Settled { before: self.inner.table.undone_from().map_or(next, |oldest| oldest.min(next)) }
+        SettledChanges { before: self.inner.table.undone_from().map_or(next, |oldest| oldest.min(next)) }
     }
 }
 
 /// The changes of pages that no transaction has to undo any more ([`Store::settled`]).
 #[derive(Clone, Copy, Debug)]
-pub struct Settled {
+pub struct SettledChanges {
     /// Each transaction that has made a change with a smaller LSN has ended.
     before: Lsn,
 }
 
-impl Settled {
+impl SettledChanges {
     /// Whether all changes of a page are among them.
     pub fn contains(&self, page: &PageRef<'_>) -> bool {
         page.lsn() < self.before

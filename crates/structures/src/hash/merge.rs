@@ -12,7 +12,7 @@
 
 use cedrat_pages::PageId;
 use cedrat_sync::planted;
-use cedrat_txn::{Result, Settled, Txn, Undo};
+use cedrat_txn::{Result, SettledChanges, Txn, Undo};
 
 use super::bucket::{self, KeyHash, Space};
 use super::fold::Plan;
@@ -31,12 +31,12 @@ struct Moves {
 impl RawHashTable {
     /// Merges the last bucket into the one that it was split from, unless it is the only one. The latch is held exclusively.
     /// Returns `false` if a change of their pages may still have to be undone.
-    pub(super) fn merge(&self, txn: &mut Txn, settled: Settled) -> Result<bool> {
+    pub(super) fn merge(&self, txn: &mut Txn, settled: SettledChanges) -> Result<bool> {
         self.merge_watched(txn, settled, &mut |_| ())
     }
 
     /// As [`merge`](RawHashTable::merge); calls `watch` after each step, for tests that cut the power there.
-    pub(super) fn merge_watched(&self, txn: &mut Txn, settled: Settled, watch: Watch<'_>) -> Result<bool> {
+    pub(super) fn merge_watched(&self, txn: &mut Txn, settled: SettledChanges, watch: Watch<'_>) -> Result<bool> {
         let buckets = self.resident.buckets();
         if buckets < 2 {
             return Ok(false);
@@ -82,7 +82,7 @@ impl RawHashTable {
 
     /// Folds the chain of a bucket, after the copies on it were purged. The latch is held exclusively. Returns `false` if a change of
     /// its pages may still have to be undone.
-    pub(super) fn fold_settled(&self, txn: &mut Txn, bucket: u64, settled: Settled) -> Result<bool> {
+    pub(super) fn fold_settled(&self, txn: &mut Txn, bucket: u64, settled: SettledChanges) -> Result<bool> {
         let Some(chain) = self.settled_chain(txn, bucket, settled)? else { return Ok(false) };
         self.purge_copies(txn, &mut |_| (), &chain, bucket)?;
         self.fold(txn, &mut |_| (), chain)?;
@@ -90,7 +90,7 @@ impl RawHashTable {
     }
 
     /// Returns the pages of a bucket, if no change of them has to be undone any more (S10a).
-    fn settled_chain(&self, txn: &Txn, bucket: u64, settled: Settled) -> Result<Option<Vec<PageId>>> {
+    fn settled_chain(&self, txn: &Txn, bucket: u64, settled: SettledChanges) -> Result<Option<Vec<PageId>>> {
         let mut is_settled = true;
         let chain = self.chain_seen(txn, bucket, |_, page| {
             is_settled &= settled.contains(page);

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use cedrat_pages::{ExclusiveStructure, PageId};
 use cedrat_sync::Arc;
-use cedrat_txn::{Commit, Kept, Result, Store, Txn, Upkeep};
+use cedrat_txn::{Commit, Result, Store, Txn, Upkeep, UpkeepProgress};
 
 use super::bucket::{self, KeyHash, Space};
 use super::resident::{Resident, Shrinking};
@@ -68,14 +68,14 @@ impl Needed {
 }
 
 impl Upkeep for Resident {
-    fn upkeep(self: Arc<Self>, store: &Store, root: PageId) -> Result<Kept> {
+    fn upkeep(self: Arc<Self>, store: &Store, root: PageId) -> Result<UpkeepProgress> {
         let seed = self.identity();
         if seed == 0 {
-            return Ok(Kept::Done);
+            return Ok(UpkeepProgress::Done);
         }
         let table = RawHashTable { root, seed, opening: store.opening(), resident: self };
         match table.shrink(store) {
-            Err(error) if lacks_space(&error) => Ok(Kept::Done),
+            Err(error) if lacks_space(&error) => Ok(UpkeepProgress::Done),
             shrunk => shrunk,
         }
     }
@@ -83,9 +83,9 @@ impl Upkeep for Resident {
 
 impl RawHashTable {
     /// Does the next part of the work.
-    pub(super) fn shrink(&self, store: &Store) -> Result<Kept> {
+    pub(super) fn shrink(&self, store: &Store) -> Result<UpkeepProgress> {
         match self.resident.shrinking() {
-            Shrinking::Not if !self.resident.take_thinned() => Ok(Kept::Done),
+            Shrinking::Not if !self.resident.take_thinned() => Ok(UpkeepProgress::Done),
             Shrinking::Not => self.decide(store, BEGINS_BELOW),
             Shrinking::Merging { to, .. } if self.resident.buckets() <= to => self.decide(store, ENDS_ABOVE),
             Shrinking::Merging { to, overflow_max } => self.merge_some(store, to, overflow_max),
@@ -94,14 +94,14 @@ impl RawHashTable {
     }
 
     /// Measures the table, and decides what to do: `eighths` of the overflow pages from which on it grows allow merges.
-    fn decide(&self, store: &Store, eighths: u64) -> Result<Kept> {
+    fn decide(&self, store: &Store, eighths: u64) -> Result<UpkeepProgress> {
         let txn = store.begin();
         let buckets = self.resident.buckets();
         let to = halved(buckets);
         let Some(measure) = self.measure(&txn, buckets, to)? else {
             self.resident.note_thinned(); // it grows: the next checkpoint measures again
             self.resident.set_shrinking(Shrinking::Not);
-            return Ok(Kept::Done);
+            return Ok(UpkeepProgress::Done);
         };
         let entry_len = measure.bytes / measure.entries.max(1);
         let limit = OverflowLimit::for_len(entry_len as usize).pages(to);
@@ -115,7 +115,7 @@ impl RawHashTable {
             Shrinking::Not
         };
         self.resident.set_shrinking(shrinking);
-        Ok(if shrinking == Shrinking::Not { Kept::Done } else { Kept::More })
+        Ok(if shrinking == Shrinking::Not { UpkeepProgress::Done } else { UpkeepProgress::More })
     }
 
     fn overflow_now(&self, txn: &Txn) -> Result<u64> {
@@ -177,12 +177,12 @@ impl RawHashTable {
     }
 
     /// Merges some buckets.
-    fn merge_some(&self, store: &Store, to: u64, overflow_max: u64) -> Result<Kept> {
+    fn merge_some(&self, store: &Store, to: u64, overflow_max: u64) -> Result<UpkeepProgress> {
         let mut txn = store.begin();
         let before = self.resident.buckets();
-        let Some(shape) = self.latch_to_shrink(&txn)? else { return Ok(Kept::Done) };
+        let Some(shape) = self.latch_to_shrink(&txn)? else { return Ok(UpkeepProgress::Done) };
         if self.resident.shrinking() != (Shrinking::Merging { to, overflow_max }) {
-            return Ok(Kept::Done); // the table has begun to grow before this thread had the latch (S10c)
+            return Ok(UpkeepProgress::Done); // the table has begun to grow before this thread had the latch (S10c)
         }
         let settled = store.settled();
         for _ in 0..MERGES_AT_ONCE.min(self.resident.buckets().saturating_sub(to)) {
@@ -197,16 +197,16 @@ impl RawHashTable {
         let has_merged = self.resident.buckets() < before;
         drop(shape);
         txn.commit(Commit::NoFlush)?;
-        Ok(if has_merged { Kept::More } else { Kept::Done })
+        Ok(if has_merged { UpkeepProgress::More } else { UpkeepProgress::Done })
     }
 
     /// Folds the chains of some buckets from bucket `next` on.
-    fn fold_some(&self, store: &Store, next: u64) -> Result<Kept> {
+    fn fold_some(&self, store: &Store, next: u64) -> Result<UpkeepProgress> {
         let mut txn = store.begin();
         let end = self.resident.buckets().min(next + BUCKETS_READ);
         let found = self.foldable(&txn, next..end)?;
         for some in found.chunks(MERGES_AT_ONCE as usize) {
-            let Some(_shape) = self.latch_to_shrink(&txn)? else { return Ok(Kept::Done) };
+            let Some(_shape) = self.latch_to_shrink(&txn)? else { return Ok(UpkeepProgress::Done) };
             let settled = store.settled();
             for &bucket in some.iter().filter(|&&bucket| bucket < self.resident.buckets()) {
                 if !self.fold_settled(&mut txn, bucket, settled)? {
@@ -218,7 +218,7 @@ impl RawHashTable {
         let is_last = end >= self.resident.buckets();
         self.resident.set_shrinking(if is_last { Shrinking::Not } else { Shrinking::Folding { next: end } });
         // At the end no more, though some may have been left: they are read again at the next checkpoint.
-        Ok(if is_last { Kept::Done } else { Kept::More })
+        Ok(if is_last { UpkeepProgress::Done } else { UpkeepProgress::More })
     }
 
     /// Returns those of these buckets whose entries need fewer pages than they have.
@@ -277,7 +277,7 @@ mod tests {
                 let buckets = table.resident.buckets();
                 let kept = table.shrink(&store).unwrap();
                 merged += buckets - table.resident.buckets().min(buckets);
-                if kept == Kept::Done {
+                if kept == UpkeepProgress::Done {
                     break;
                 }
                 for _ in 0..4 {

@@ -43,7 +43,7 @@ pub(super) struct Feed<S> {
 }
 
 /// The state of the replica of a connection.
-struct Fed {
+struct ReplicaState {
     registered: Registered,
     has: LogPosition,
     /// The description of heaps that was sent last, and when.
@@ -92,7 +92,7 @@ impl<S: Read + Write + Send + 'static> Feed<S> {
     }
 
     /// Sends the log until the store is closed.
-    fn feed(&self, fed: &mut Fed) -> Result<()> {
+    fn feed(&self, fed: &mut ReplicaState) -> Result<()> {
         while self.extend(fed)? {
             self.wait(fed);
         }
@@ -137,7 +137,7 @@ impl<S: Read + Write + Send + 'static> Feed<S> {
     }
 
     /// Checks that the log continues what a replica has, and keeps it from there on.
-    fn welcome(&self, hello: &Hello, archive: &LogState) -> Result<Fed> {
+    fn welcome(&self, hello: &Hello, archive: &LogState) -> Result<ReplicaState> {
         let inner = self.inner()?;
         prepare(&inner)?;
         let (has, store) = (archive.position(), inner.log.control().store);
@@ -161,13 +161,14 @@ impl<S: Read + Write + Send + 'static> Feed<S> {
         // It has compared the blocks.
         self.acknowledged(has.up_to)?;
         let now = Instant::now();
-        let mut fed = Fed { registered, has, described: None, sent_at: now, unconfirmed: 0, confirmed_at: now };
+        let mut fed =
+            ReplicaState { registered, has, described: None, sent_at: now, unconfirmed: 0, confirmed_at: now };
         self.note(&mut fed)?;
         Ok(fed)
     }
 
     /// Sends what the replica lacks, and waits until it has that. Returns `false` if the store was closed.
-    fn extend(&self, fed: &mut Fed) -> Result<bool> {
+    fn extend(&self, fed: &mut ReplicaState) -> Result<bool> {
         let Ok(inner) = self.inner() else { return Ok(false) };
         let state = inner.log.state();
         let has_more = state.up_to() > fed.has.up_to;
@@ -223,7 +224,7 @@ impl<S: Read + Write + Send + 'static> Feed<S> {
     }
 
     /// Notes what the replica has. Returns `false` if the store was closed.
-    fn note(&self, fed: &mut Fed) -> Result<bool> {
+    fn note(&self, fed: &mut ReplicaState) -> Result<bool> {
         let Ok(inner) = self.inner() else { return Ok(false) };
         let name = &fed.registered.name;
         if !inner.replicas.has(&fed.registered, fed.has.up_to) {
@@ -242,7 +243,7 @@ impl<S: Read + Write + Send + 'static> Feed<S> {
     }
 
     /// Waits until more of the log is durable, or a heartbeat is due.
-    fn wait(&self, fed: &Fed) {
+    fn wait(&self, fed: &ReplicaState) {
         let Ok(inner) = self.inner() else { return };
         self.signal.lower();
         inner.log.wake_when_durable(fed.has.up_to.next(), &Waker::from(std::sync::Arc::clone(&self.signal)));
