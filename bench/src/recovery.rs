@@ -50,7 +50,8 @@ pub(crate) fn figure(settings: &Settings, scratch: &mut Scratch) -> Result<Repor
         report.points.extend(middle.map(point));
     }
     let rate = report.value("cedrat", "redo_records_per_s", &params! {"records": records});
-    report.goals = vec![Goal::at_least("records replayed a second to full speed, undo and first get included", rate, 1e6)];
+    report.goals =
+        vec![Goal::at_least("records replayed a second to full speed, undo and first get included", rate, 1e6)];
     Ok(report)
 }
 
