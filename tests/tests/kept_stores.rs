@@ -12,19 +12,23 @@ mod model;
 #[path = "kept/text.rs"]
 mod text;
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use cedrat::media::{Media, RealDisk};
+use cedrat::media::{Media, OpenMode, RealDisk};
+use cedrat::txn::{RestoreTarget, restore_stream};
 use cedrat_wal::{EntryLog, EntryLogOptions, Lsn};
 use model::{InGraph, InHeaps, InStructures, Model};
 
 /// Kept files: their version, the store, and their text.
-const KEPT: [(&str, &str, &str); 5] = [
+const KEPT: [(&str, &str, &str); 7] = [
     ("bd5dda91", "pages", include_str!("kept/bd5dda91-pages.txt")),
     ("bd5dda91", "heaps", include_str!("kept/bd5dda91-heaps.txt")),
     ("bd5dda91", "objects", include_str!("kept/bd5dda91-objects.txt")),
     ("bd5dda91", "log-alone", include_str!("kept/bd5dda91-log-alone.txt")),
+    ("757cce56", "copies", include_str!("kept/757cce56-copies.txt")),
+    ("757cce56", "encrypted", include_str!("kept/757cce56-encrypted.txt")),
     ("801d61b5", "pages", include_str!("kept/801d61b5-pages.txt")),
 ];
 
@@ -35,21 +39,11 @@ const KEEP: &str = "CEDRAT_KEEP";
 type End = Box<dyn FnOnce()>;
 
 /// Expands each kept store of this name into a new directory, and today's store, and calls `take` with it.
-fn each(name: &str, make: fn(Arc<dyn Media>, End), take: impl Fn(&Path)) {
-    let mut versions = 0;
-    for (version, _, text) in KEPT.iter().filter(|kept| kept.1 == name) {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        text::expand(text, directory.path()).expect("valid text");
-        eprintln!("{name} of {version}");
-        take(directory.path());
-        versions += 1;
-    }
-    assert!(versions > 0, "no store {name} is kept");
+fn each(name: &str, make: fn(&Path, End), take: impl Fn(&Path)) {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let media: Arc<dyn Media> = Arc::new(RealDisk::new(directory.path()));
     let described = Arc::new(std::sync::OnceLock::new());
     let (path, filled) = (directory.path().to_path_buf(), described.clone());
-    make(media, Box::new(move || drop(filled.set(text::describe(&path).expect("readable files")))));
+    make(directory.path(), Box::new(move || drop(filled.set(text::describe(&path).expect("readable files")))));
     let described = described.get().expect("the store was made");
     if let Some(folder) = std::env::var_os(KEEP) {
         std::fs::write(Path::new(&folder).join(format!("{name}.txt")), described).expect("a directory");
@@ -60,6 +54,15 @@ fn each(name: &str, make: fn(Arc<dyn Media>, End), take: impl Fn(&Path)) {
     assert_eq!(&text::describe(killed.path()).expect("readable files"), described);
     eprintln!("{name} of today");
     take(killed.path());
+    let mut versions = 0;
+    for (version, _, text) in KEPT.iter().filter(|kept| kept.1 == name) {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        text::expand(text, directory.path()).expect("valid text");
+        eprintln!("{name} of {version}");
+        take(directory.path());
+        versions += 1;
+    }
+    assert!(versions > 0, "no store {name} is kept");
 }
 
 /// Opens a store, which has what was committed, decides its branch, changes and closes it, and opens it again.
@@ -95,6 +98,44 @@ fn passes<M: Model>(directory: &Path) {
 #[test]
 fn older_pages_open_with_their_content() {
     each("pages", make::pages, passes::<InStructures>);
+}
+
+#[test]
+fn older_copies_restore_their_store() {
+    each("copies", make::copies, |directory| {
+        let (full, increment) = (directory.join(make::FULL), directory.join(make::INCREMENT));
+        let archive = directory.join(make::ARCHIVE);
+        for backups in [&[&full][..], &[&full, &increment]] {
+            let to = tempfile::tempdir().expect("a temporary directory");
+            let newest = RestoreTarget::Newest;
+            cedrat::restore_chain(backups, Some(&archive), to.path(), newest).expect("older copies restore");
+            passes::<InStructures>(to.path());
+        }
+        let to = tempfile::tempdir().expect("a temporary directory");
+        let mut stream = File::open(directory.join(make::STREAM)).expect("a kept file");
+        let disk: Arc<dyn Media> = Arc::new(RealDisk::new(to.path()));
+        restore_stream(&mut stream, &disk).expect("an older stream restores");
+        passes::<InStructures>(to.path());
+
+        let (store, options) = (directory.join(make::STORE), make::archived_options(directory));
+        let opened = cedrat::open_with(&store, options, make::registry()).expect("an older store opens with its archive");
+        opened.extend_archive().expect("an older archive grows");
+        opened.close().expect("a sound disk");
+        passes::<InStructures>(&store);
+    });
+}
+
+#[test]
+fn older_encrypted_file_is_read() {
+    each("encrypted", make::encrypted, |directory| {
+        let disk: Arc<dyn Media> = Arc::new(RealDisk::new(directory));
+        let disk = make::keys().open(&disk).expect("an older directory");
+        let (name, content) = make::ENCRYPTED;
+        let file = disk.open(name, OpenMode::Read).expect("an older file");
+        let mut found = [0; make::ENCRYPTED.1.len()];
+        assert_eq!(disk.read_at(file, 0, &mut found).expect("a sound disk"), found.len());
+        assert_eq!(found, content);
+    });
 }
 
 #[test]

@@ -206,7 +206,10 @@ impl Store {
         match copied {
             Err(_) if backup.is_ended() => Err(Error::BackupEnded { bytes: backup.bytes }),
             Err(error) => self.inner.alive().and(Err(error)),
-            copied => copied,
+            Ok(report) => {
+                event!(INFO, up_to = report.up_to.get(), bytes = report.bytes, pages = report.pages, "backup completed");
+                Ok(report)
+            }
         }
     }
 
@@ -274,7 +277,6 @@ impl<'s, 'o> Backup<'s, 'o> {
         log.complete()?;
         let mut changed = vec![ChangedFile::new(PAGE_FILE.into(), pages.file_len, pages.units)];
         changed.extend(heaps.files.into_iter().map(|file| ChangedFile::new(file.name, file.len, file.units)));
-        event!(INFO, up_to = up_to.get(), bytes = self.bytes, pages = pages.pages, "backup completed");
         let total = self.running.pace.began.elapsed();
         Ok((BackupReport { up_to, bytes: self.bytes, pages: pages.pages, cannot_continue, total }, changed))
     }

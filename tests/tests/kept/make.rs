@@ -2,16 +2,17 @@
 //!
 //! Each function ends with a call of `end` while the store is open: the process exits there, or takes an image of the disk.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use cedrat::graph::{self, Changes, Graph, Identity, Mode, Reference};
 use cedrat::heap::{Heap, HeapCounter, HeapMap, HeapOptions, HeapOrderedMap, HeapQueue, HeapVec};
-use cedrat::media::Media;
+use cedrat::media::{Durability, Encryption, Key, Media, OpenMode, RealDisk};
 use cedrat::objects::{ObjectDelta, Objects, UndoPolicy, register_delta};
 use cedrat::pages::{Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
 use cedrat::prelude::*;
 use cedrat::structures::{Catalogue, Kind, Named, PageList, Records, drop_named};
-use cedrat::txn::{FormatFresh, Vote};
+use cedrat::txn::{BackupOptions, FormatFresh, Vote};
 use cedrat::wal::{LogOptions, SEGMENT_LEN_MIN};
 use serde::{Deserialize, Serialize};
 
@@ -76,8 +77,8 @@ pub(crate) fn options() -> Options {
     }
 }
 
-fn new_store(media: Arc<dyn Media>) -> Store {
-    Store::open(media, options(), registry()).expect("a new store")
+fn new_store(directory: &Path) -> Store {
+    cedrat::open_with(directory, options(), registry()).expect("a new store")
 }
 
 fn force(store: &Store) {
@@ -158,13 +159,19 @@ impl InPages {
 
 /// Makes a store of pages: all structures, an operation of the program's own, a dropped table; changes that are in the pages
 /// and others that are in the log only; a rollback, a prepared branch and a loser.
-pub(crate) fn pages(media: Arc<dyn Media>, end: impl FnOnce()) {
-    let store = new_store(media);
+pub(crate) fn pages(directory: &Path, end: impl FnOnce()) {
+    fill_pages(&new_store(directory), |_| {}, end);
+}
+
+/// Makes the content of a store of pages. Calls `step` three times, between its transactions, and `end` when all is done.
+fn fill_pages(store: &Store, mut step: impl FnMut(usize), end: impl FnOnce()) {
     let kept = store.transact(InPages::create).expect("room");
     store.transact(|txn| kept.fill(txn, 0..FILLED)).expect("room");
     store.transact(|txn| HashTable::<u64, u64>::create(txn, "dropped").map(drop)).expect("room");
     store.checkpoint().expect("room");
+    step(0);
     store.transact(|txn| kept.change(txn)).expect("room");
+    step(1);
     store.transact(|txn| kept.fill(txn, 100..100 + FILLED)).expect("room");
     store.transact(|txn| drop_named(txn, "dropped").map(drop)).expect("it is there");
     let mut undone = store.begin();
@@ -177,9 +184,61 @@ pub(crate) fn pages(media: Arc<dyn Media>, end: impl FnOnce()) {
     let mut loser = store.begin();
     kept.table.insert(&mut loser, &502, &"lost".to_string()).expect("room");
     kept.list.push_back(&mut loser, &"lost".to_string()).expect("room");
-    force(&store);
+    force(store);
+    step(2);
     end();
     drop((prepared, loser));
+}
+
+/// Directories and files of a store with copies.
+pub(crate) const STORE: &str = "store";
+pub(crate) const ARCHIVE: &str = "archive";
+pub(crate) const FULL: &str = "full";
+pub(crate) const INCREMENT: &str = "increment";
+pub(crate) const STREAM: &str = "stream";
+
+/// Options of the store with copies.
+pub(crate) fn archived_options(directory: &Path) -> Options {
+    cedrat::archived_in(directory.join(ARCHIVE), Options { archive_run_bytes: 1, ..options() })
+}
+
+/// Makes a store of pages in a directory, and beside it its archive, a full backup, an increment, and the stream of a full backup.
+pub(crate) fn copies(directory: &Path, end: impl FnOnce()) {
+    let options = archived_options(directory);
+    let store = cedrat::open_with(directory.join(STORE), options, registry()).expect("a new store");
+    let step = |number| {
+        store.extend_archive().expect("a sound disk");
+        match number {
+            0 => drop(cedrat::backup(&store, directory.join(FULL), BackupOptions::default()).expect("a sound disk")),
+            1 => {
+                let chain = cedrat::backup_chain(&[directory.join(FULL)]).expect("a backup");
+                let options = BackupOptions { since: Some(&chain), ..BackupOptions::default() };
+                cedrat::backup(&store, directory.join(INCREMENT), options).expect("a sound disk");
+            }
+            _ => {
+                let stream = std::fs::File::create(directory.join(STREAM)).expect("a directory");
+                store.backup_to_stream(stream, BackupOptions::default()).expect("a sound disk");
+            }
+        }
+    };
+    fill_pages(&store, step, end);
+}
+
+/// The name and the content of the encrypted file.
+pub(crate) const ENCRYPTED: (&str, [u8; 1200]) = ("encrypted", [7; 1200]);
+
+/// The keys of the encrypted file.
+pub(crate) fn keys() -> Encryption {
+    Encryption::with_key(Key::new(*b"the key that encrypts kept files"))
+}
+
+/// Makes an encrypted directory with one file.
+pub(crate) fn encrypted(directory: &Path, end: impl FnOnce()) {
+    let disk: Arc<dyn Media> = Arc::new(RealDisk::new(directory));
+    let disk = keys().open_or_create(&disk).expect("a new directory");
+    let file = disk.open(ENCRYPTED.0, OpenMode::Create).expect("a new file");
+    assert_eq!(disk.write_at(file, 0, &ENCRYPTED.1, Durability::Durable).expect("a sound disk"), ENCRYPTED.1.len());
+    end();
 }
 
 /// Name of the heap of words.
@@ -233,8 +292,8 @@ impl InHeap {
 
 /// Makes a store with two heaps, one with structures in blocks, one of words: committed changes in a checkpoint and others in
 /// the log only, and a prepared branch over heaps and pages.
-pub(crate) fn heaps(media: Arc<dyn Media>, end: impl FnOnce()) {
-    let store = new_store(media);
+pub(crate) fn heaps(directory: &Path, end: impl FnOnce()) {
+    let store = new_store(directory);
     let choices = HeapOptions { chunk_len: 4096, blocks: true, ..HeapOptions::new(64 << 10) };
     let heap = store.memory().create_heap("heap", &choices).expect("room");
     let words = store.memory().create_heap(WORDS, &HeapOptions { chunk_len: 4096, ..HeapOptions::raw(16 << 10) });
@@ -277,8 +336,8 @@ pub(crate) fn collection(store: &Store, (name, undo): (&str, UndoPolicy)) -> Obj
 
 /// Makes a store with two collections of objects and a graph: changes in the pages and others in the log only, a prepared
 /// branch of the graph and a loser in each collection.
-pub(crate) fn objects(media: Arc<dyn Media>, end: impl FnOnce()) {
-    let store = new_store(media);
+pub(crate) fn objects(directory: &Path, end: impl FnOnce()) {
+    let store = new_store(directory);
     for named in COLLECTIONS {
         let objects = collection(&store, named);
         let insert = |txn: &mut Txn| {
@@ -354,7 +413,8 @@ pub(crate) fn entry(number: u64) -> Vec<u8> {
 }
 
 /// Makes a log without a store, whose first five entries are given up.
-pub(crate) fn log_alone(media: Arc<dyn Media>, end: impl FnOnce()) {
+pub(crate) fn log_alone(directory: &Path, end: impl FnOnce()) {
+    let media: Arc<dyn Media> = Arc::new(RealDisk::new(directory));
     let log = LogOptions {
         block_len_max: 32 << 10,
         segment_len: SEGMENT_LEN_MIN,

@@ -164,8 +164,9 @@ fn trace(store: &Path, trace: &Path, commit: &str, partitions: &str) -> String {
         .stdout(Stdio::piped())
         .spawn()
         .expect("strace is installed (./x test does it)");
-    let stdout = BufReader::new(strace.stdout.take().expect("it is a pipe"));
-    for line in stdout.lines().take(ACKNOWLEDGED) {
+    // The pipe stays open until the bank is killed: without a reader the bank would end, and its close might release the records.
+    let mut lines = BufReader::new(strace.stdout.take().expect("it is a pipe")).lines();
+    for line in lines.by_ref().take(ACKNOWLEDGED) {
         line.expect("an acknowledgement");
     }
     // The bank is strace's one child. Killing strace instead would let it go on.
@@ -173,6 +174,7 @@ fn trace(store: &Path, trace: &Path, commit: &str, partitions: &str) -> String {
     let bank = std::fs::read_to_string(children).expect("the process runs");
     let killed = Command::new("kill").args(["-KILL", bank.trim()]).status().expect("kill runs");
     assert!(killed.success());
+    drop(lines);
     strace.wait().expect("it ended");
     std::fs::read_to_string(trace).expect("a trace")
 }

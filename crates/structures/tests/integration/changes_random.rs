@@ -15,7 +15,7 @@ use cedrat_txn::{
 };
 
 use crate::changes::{Maps, content};
-use crate::common::{Random, media};
+use crate::common::{Random, media, seeds};
 
 /// The state of the consumer.
 #[derive(Clone, Default)]
@@ -281,7 +281,7 @@ impl World {
 #[cfg_attr(cedrat_shuttle, ignore = "needs threads of the system")]
 fn stream_applied_to_model_is_store() {
     let mut lost = 0;
-    for seed in 0..40 {
+    for seed in seeds(40) {
         let mut world = World::new(seed);
         for _ in 0..150 {
             world.step();

@@ -24,6 +24,13 @@ impl Random {
     }
 }
 
+/// Returns the seeds of `count` random histories; `CEDRAT_SEED` selects others, and `CEDRAT_SEEDS` another number of them.
+pub(crate) fn seeds(count: u64) -> std::ops::Range<u64> {
+    let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+    let first = number("CEDRAT_SEED").unwrap_or(0) << 20;
+    first..first + number("CEDRAT_SEEDS").unwrap_or(count)
+}
+
 pub(crate) fn media(disk: &SimDisk) -> Arc<dyn Media> {
     Arc::new(disk.clone())
 }

@@ -10,7 +10,7 @@ use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::{Arc, thread};
 use cedrat_txn::{Commit, Error, NoLocks, Options, Result, Savepoint, Store, Txn, Vote};
 
-use crate::common::{Random, check_all, open_with};
+use crate::common::{Random, check_all, open_with, seeds};
 
 /// Number of transactions that may be open at once, each with keys of its own.
 const SLOTS: u64 = 4;
@@ -473,8 +473,7 @@ impl World {
 #[cfg_attr(cedrat_shuttle, ignore = "needs threads of the system")]
 fn shrinking_table_matches_model() {
     let mut merged = 0;
-    let first = std::env::var("CEDRAT_SEED").map_or(1, |text| text.parse().expect("CEDRAT_SEED is a number"));
-    for seed in first..first + 6_u64 {
+    for seed in seeds(6) {
         let mut world = World::new(seed);
         for _ in 0..120 {
             world.step();

@@ -231,8 +231,7 @@ impl World {
 /// E18.9, E18.10.
 #[test]
 fn random_stores_are_archived_and_restored() {
-    let number = |name| std::env::var(name).ok().and_then(|number: String| number.parse().ok());
-    for seed in number("CEDRAT_ARCHIVE_SEEDS_FROM").unwrap_or(0)..number("CEDRAT_ARCHIVE_SEEDS").unwrap_or(12) {
+    for seed in seeds(12) {
         let caught = std::panic::catch_unwind(|| {
             let mut world = World::new(seed);
             for _ in 0..80 {

@@ -261,8 +261,7 @@ impl World {
 /// E18.18: a chain restores the state that the store had at its end, whatever happened meanwhile.
 #[test]
 fn chain_has_state_of_store() {
-    let number = |name| std::env::var(name).ok().and_then(|number: String| number.parse().ok());
-    for seed in number("CEDRAT_CHAIN_SEEDS_FROM").unwrap_or(0)..number("CEDRAT_CHAIN_SEEDS").unwrap_or(10) {
+    for seed in seeds(10) {
         let mut world = World::new(seed);
         let mut backups = Vec::new();
         for _ in 0..8 {

@@ -274,9 +274,7 @@ impl World {
 /// E18.9, E18.10, E18.13.
 #[test]
 fn random_histories_are_archived_and_restored() {
-    let seeds = std::env::var("CEDRAT_ARCHIVE_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
-    let from = std::env::var("CEDRAT_ARCHIVE_SEEDS_FROM").ok().and_then(|from| from.parse().ok());
-    for seed in from.unwrap_or(0)..seeds.unwrap_or(200) {
+    for seed in seeds(200) {
         let caught = std::panic::catch_unwind(|| {
             let mut world = World::new(seed);
             for _ in 0..150 {

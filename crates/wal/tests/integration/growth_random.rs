@@ -310,14 +310,9 @@ fn every_opening(seed: u64) {
     }
 }
 
-/// The first seed; cases of other seeds are tried with `CEDRAT_SEED`.
-fn first_seed() -> u64 {
-    std::env::var("CEDRAT_SEED").map_or(1, |text| text.parse().expect("CEDRAT_SEED is a number"))
-}
-
 #[test]
 fn random_growth_loses_nothing() {
-    for seed in (0..CASES).map(|case| first_seed().wrapping_mul(CASES) + case) {
+    for seed in seeds(CASES) {
         println!("case {seed}");
         every_opening(seed);
     }
@@ -376,7 +371,7 @@ fn full_disk_in_threads(seed: u64) {
 
 #[test]
 fn threads_roll_back_on_full_disk() {
-    for seed in (0..CASES).map(|case| first_seed().wrapping_mul(CASES) + case) {
+    for seed in seeds(CASES) {
         println!("case {seed}");
         full_disk_in_threads(seed);
     }
