@@ -5,6 +5,13 @@ pub fn from_environment() -> u64 {
     cedrat::check::seed(1)
 }
 
+/// Returns the seeds of `count` random histories, which follow from the seed of all tests; `CEDRAT_SEEDS` is another number of them.
+pub fn seeds(count: u64) -> std::ops::Range<u64> {
+    let first = from_environment() << 20;
+    let other = std::env::var("CEDRAT_SEEDS").ok().map(|text| text.parse().expect("CEDRAT_SEEDS is a number"));
+    first..first + other.unwrap_or(count)
+}
+
 /// Numbers that follow from a seed (splitmix64).
 #[derive(Clone, Debug)]
 pub struct Random(u64);

@@ -118,7 +118,8 @@ fn older_copies_restore_their_store() {
         passes::<InStructures>(to.path());
 
         let (store, options) = (directory.join(make::STORE), make::archived_options(directory));
-        let opened = cedrat::open_with(&store, options, make::registry()).expect("an older store opens with its archive");
+        let opened =
+            cedrat::open_with(&store, options, make::registry()).expect("an older store opens with its archive");
         opened.extend_archive().expect("an older archive grows");
         opened.close().expect("a sound disk");
         passes::<InStructures>(&store);

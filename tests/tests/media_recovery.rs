@@ -15,10 +15,10 @@ use cedrat::pages::PAGE_FILE;
 use cedrat::prelude::*;
 use cedrat::txn::{BackupOptions, RestoreTarget};
 use cedrat::wal::Lsn;
-use cedrat_tests::seed::{Random, from_environment};
+use cedrat_tests::seed::{Random, from_environment, seeds};
 use cedrat_txn::{archive_remaining_log, check_backup};
 
-/// Number of histories, unless `CEDRAT_MEDIA_HISTORIES` names another one.
+/// Number of histories.
 const HISTORIES: u64 = 12;
 /// Number of losses after each history.
 const LOSSES: u64 = 12;
@@ -343,10 +343,8 @@ fn lose_backup(disks: &Disks, random: &mut Random) {
 /// E18.10, E18.14, E18.17, E18.23.
 #[test]
 fn destroyed_media_lose_nothing_silently() {
-    let histories = std::env::var("CEDRAT_MEDIA_HISTORIES").ok().and_then(|number| number.parse().ok());
-    let first = from_environment() << 20;
     let mut failed = 0;
-    for seed in first..first + histories.unwrap_or(HISTORIES) {
+    for seed in seeds(HISTORIES) {
         let disks = History::new(seed).end();
         for loss in 0..LOSSES {
             let mut random = Random::new(seed << 16 | loss);

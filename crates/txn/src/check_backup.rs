@@ -7,11 +7,13 @@
 
 use cedrat_heap::check_copied_heaps;
 use cedrat_media::Media;
-use cedrat_pages::check_copied_pages;
-use cedrat_sync::Arc;
-use cedrat_wal::{FoundArchive, Lsn};
+use cedrat_pages::{Home, PoolError, PoolOptions, check_copied_pages};
+use cedrat_sync::{Arc, planted};
+use cedrat_wal::{Found, FoundArchive, LogError, Lsn};
 
 use crate::error::{Error, Result};
+use crate::recovery::{pages_are_there, pages_end};
+use crate::registry::{Numbers, Registry};
 use crate::restore;
 
 /// The report of a check of a backup.
@@ -49,6 +51,12 @@ pub fn check_backup(backup: &Arc<dyn Media>, archive: Option<&Arc<dyn Media>>) -
     found.check_bytes(&mut |damage| add(damage.into()))?;
     if !was_opened {
         check.pages = check_copied_pages(&**backup, &mut |damage| add(damage.into()))?;
+        match check_page_file_len(backup, &found) {
+            // The log has been checked before.
+            Ok(()) | Err(Error::Log(LogError::Damaged { .. })) => {}
+            Err(damage @ (Error::Pages(PoolError::Foreign { .. }) | Error::BadRecord { .. })) => add(damage),
+            Err(error) => return Err(error),
+        }
         check_copied_heaps(&**backup, &found.control().store, &mut |damage| add(damage.into()))?;
     }
     if let Some(archive) = archive {
@@ -58,4 +66,14 @@ pub fn check_backup(backup: &Arc<dyn Media>, archive: Option<&Arc<dyn Media>>) -
         })?;
     }
     Ok(check)
+}
+
+/// Checks that the page file has each page that log and space maps name. A page that was never written is named nowhere else.
+fn check_page_file_len(backup: &Arc<dyn Media>, found: &Found) -> Result<()> {
+    if planted!("pages_of_log_unchecked") {
+        return Ok(());
+    }
+    let known = Numbers::bind(&Registry::new(), &found.control().names);
+    let home = Home::look(backup, &PoolOptions::default())?;
+    pages_are_there(&home, found, pages_end(found, &known)?)
 }

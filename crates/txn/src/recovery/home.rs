@@ -4,7 +4,6 @@ use cedrat_pages::{Home, PageId};
 use cedrat_sync::planted;
 use cedrat_wal::{Found, LogError, Lsn, PartitionId, Position};
 
-use super::analysis::Analysis;
 use crate::error::Result;
 use crate::space::{GROUP_PAGES, SPACE_MAP};
 
@@ -32,15 +31,15 @@ pub(super) fn log_is_whole(home: &Home, found: &Found) -> Result<()> {
 /// in it. That holds for space maps of any age: later allocations are named by the log. A map that the crash has torn
 /// is skipped, since the log contains its newest changes.
 ///
-/// The check cannot detect a file that was cut exactly between two groups, so that no map is left, or a file that was
+/// `pages_end` is the end of the pages that the log names. The check cannot detect a file that was cut exactly between two groups, so that no map is left, or a file that was
 /// extended again from outside.
-pub(super) fn pages_are_there(home: &Home, found: &Found, analysis: &Analysis) -> Result<()> {
+pub(crate) fn pages_are_there(home: &Home, found: &Found, pages_end: u64) -> Result<()> {
     let has_records = found.end_lsn() > Lsn::new(1);
     if has_records {
         // Before the first record the file may be missing: the log is created first.
         home.has(crate::CATALOGUE)?;
     }
-    if let Some(last) = analysis.pages_end.checked_sub(1) {
+    if let Some(last) = pages_end.checked_sub(1) {
         home.has(PageId::new(last))?;
     }
     for map in (0..home.pages()).step_by(GROUP_PAGES as usize) {

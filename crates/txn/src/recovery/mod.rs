@@ -24,8 +24,9 @@ mod uncounted;
 mod undo;
 
 use analysis::Analysis;
-pub(crate) use analysis::{Loser, look_at_branches};
+pub(crate) use analysis::{Loser, look_at_branches, pages_end};
 pub(crate) use apply::Change;
+pub(crate) use home::pages_are_there;
 pub(crate) use on_demand::{Drainer, RestOfRedo};
 pub(crate) use redo::{counts, lsns};
 pub(crate) use uncounted::Uncounted;
@@ -72,7 +73,7 @@ pub(crate) fn recover(
     heaps.fit(checkpoint.scan_lsn, found.end_lsn())?;
     let mut analysis = analysis::analyse(&found, &known, &mut heaps, options.redo_on_demand_bytes, &tell)?;
     analysis.plant(options);
-    home::pages_are_there(&home, &found, &analysis)?;
+    home::pages_are_there(&home, &found, analysis.pages_end)?;
     if !planted!("access_checked_late") {
         home.check_access()?;
         heaps.check_access()?;

@@ -2,6 +2,7 @@
 
 use cedrat_heap::HeapOptions;
 use cedrat_media::{Durability, Media, OpenMode, SimDisk};
+use cedrat_pages::{PAGE_FILE, PAGE_LEN};
 use cedrat_sync::Arc;
 use cedrat_txn::{BackupCheck, BackupOptions, Error, Options, Result, Store, check_backup};
 use cedrat_wal::LogError;
@@ -107,6 +108,30 @@ fn missing_and_shortened_files_are_named() {
             let problems = checked(&damaged, None).map_or(1, |check| check.problems.len());
             let is_whole = len.is_none() && last_used.is_none();
             assert!(problems > 0 || is_whole, "E18.14: {name}, of {len:?} bytes");
+        }
+    }
+}
+
+/// E18.14: also pages that were allocated and never written.
+#[test]
+fn each_shorter_page_file_is_named() {
+    let store = Store::open(Arc::new(SimDisk::new()), options(), registry()).unwrap();
+    store.transact(page_with_zeros).unwrap();
+    let last = store.transact(|txn| txn.allocate()).unwrap();
+    for is_home in [false, true] {
+        if is_home {
+            store.checkpoint().unwrap();
+        }
+        let backup = SimDisk::new();
+        store.backup(&media(&backup), BackupOptions::default()).unwrap();
+        assert!(checked(&backup, None).unwrap().problems.is_empty());
+        for pages in 0..=last.get() {
+            let shorter = SimDisk::from_image(backup.image());
+            let file = shorter.open(PAGE_FILE, OpenMode::ReadWrite).unwrap();
+            shorter.set_len(file, pages * PAGE_LEN as u64).unwrap();
+            let problems = checked(&shorter, None).unwrap().problems;
+            let is_named = problems.iter().any(|problem| problem.to_string().contains(PAGE_FILE));
+            assert!(is_named, "E18.14: {pages} pages of {last}: {problems:?}");
         }
     }
 }
