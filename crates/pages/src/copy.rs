@@ -45,6 +45,23 @@ pub fn copy_page_files(from: &dyn Media, to: &dyn Media) -> Result<u64, PoolErro
     Ok(bytes)
 }
 
+/// Gives a page file that is not open space for this number of pages, durably. A longer file is left as it is.
+///
+/// # Errors
+/// [`PoolError::Io`].
+pub fn grow_page_file(media: &dyn Media, pages: u64) -> Result<(), PoolError> {
+    let grow = || {
+        let file = media.open(PAGE_FILE, OpenMode::ReadWrite)?;
+        let (len, wanted) = (media.len(file)?, pages.saturating_mul(PAGE_LEN as u64));
+        if len < wanted {
+            media.allocate(file, len, wanted - len)?;
+            media.sync(file)?;
+        }
+        Ok(())
+    };
+    grow().map_err(|error| PoolError::io(format!("growing {PAGE_FILE} to {pages} pages"), error))
+}
+
 /// Checks each page of a copy of the pages of a store that was not opened since, free ones too, and the file of written pages.
 /// `damaged` receives each damage. Returns the number of pages.
 ///

@@ -43,7 +43,7 @@ mod written;
 
 pub use at_home::PageAtHome;
 pub use cleaner::Cleaner;
-pub use copy::{CopiedPages, EarlierPages, check_copied_pages, copy_page_files};
+pub use copy::{CopiedPages, EarlierPages, check_copied_pages, copy_page_files, grow_page_file};
 pub use double_write::{DOUBLE_WRITE_FILE, pages_in_double_write};
 pub use error::PoolError;
 pub use exclusive::Exclusive;

@@ -207,7 +207,13 @@ impl Store {
             Err(_) if backup.is_ended() => Err(Error::BackupEnded { bytes: backup.bytes }),
             Err(error) => self.inner.alive().and(Err(error)),
             Ok(report) => {
-                event!(INFO, up_to = report.up_to.get(), bytes = report.bytes, pages = report.pages, "backup completed");
+                event!(
+                    INFO,
+                    up_to = report.up_to.get(),
+                    bytes = report.bytes,
+                    pages = report.pages,
+                    "backup completed"
+                );
                 Ok(report)
             }
         }

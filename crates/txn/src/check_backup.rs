@@ -12,8 +12,7 @@ use cedrat_sync::{Arc, planted};
 use cedrat_wal::{Found, FoundArchive, LogError, Lsn};
 
 use crate::error::{Error, Result};
-use crate::recovery::{pages_are_there, pages_end};
-use crate::registry::{Numbers, Registry};
+use crate::recovery::{NamedPages, pages_are_there};
 use crate::restore;
 
 /// The report of a check of a backup.
@@ -73,7 +72,6 @@ fn check_page_file_len(backup: &Arc<dyn Media>, found: &Found) -> Result<()> {
     if planted!("pages_of_log_unchecked") {
         return Ok(());
     }
-    let known = Numbers::bind(&Registry::new(), &found.control().names);
     let home = Home::look(backup, &PoolOptions::default())?;
-    pages_are_there(&home, found, pages_end(found, &known)?)
+    pages_are_there(&home, found, NamedPages::end_in(found)?)
 }

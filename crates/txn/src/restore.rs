@@ -2,19 +2,21 @@
 //!
 //! 1. The result is what a crash right after the last restored record leaves: its first opening rolls back what had not committed
 //!    then.
-//! 2. Pages and heaps are those of the backup; their changes since are in the log, and the opening redoes them.
+//! 2. Pages and heaps are those of the backup; their changes since are in the log, and the opening redoes them. The page file has space for
+//!    all pages that the log names, as a store's has (E18.10f): else the opening would take it for a file that has lost its end.
 //! 3. The control file is written last. Without it the directory is refused as damaged.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use cedrat_heap::{HeapsCopy, WantedHeaps, restore_heaps};
 use cedrat_media::{LockGuard, Media};
-use cedrat_pages::copy_page_files;
-use cedrat_sync::Arc;
+use cedrat_pages::{copy_page_files, grow_page_file};
+use cedrat_sync::{Arc, planted};
 use cedrat_wal::{CONTROL_FILE, CopiedLog, Found, FoundArchive, Log, LogCopy, LogError, Lsn};
 
 use crate::error::{Error, OpenError, Result};
 use crate::increment;
+use crate::recovery::NamedPages;
 use crate::trace::span;
 
 /// The moment to which a backup is restored.
@@ -113,6 +115,9 @@ pub(crate) fn restore_all_but_control(
     });
     let wanted = wanted.unwrap_or(WantedHeaps { includes_backups: true, ..WantedHeaps::default() });
     let mut bytes = if copies_pages { copy_page_files(&**backup, &**to)? } else { 0 };
+    if let Some(archive) = archive.as_ref().filter(|_| !planted!("restored_pages_not_grown")) {
+        grow_page_file(&**to, NamedPages::end_after(&found, archive, target)?)?;
+    }
     bytes += restore_heaps(&**backup, &**to, &found.control().store, first, &wanted)?;
     Ok((log, RestoreReport { up_to: target, bytes, total: began.elapsed() }))
 }

@@ -476,6 +476,25 @@ impl FoundArchive {
         &self.found
     }
 
+    /// Passes the records after the end of a backup up to `target` to `visit`, one partition after the other. The archive continues the
+    /// log of the backup.
+    ///
+    /// # Errors
+    /// Those of `visit`; [`LogError::Damaged`], [`LogError::Io`].
+    pub fn visit_after(
+        &self,
+        backup: &Found,
+        target: Lsn,
+        visit: &mut dyn FnMut(&RecordRef<'_>) -> Result<(), LogError>,
+    ) -> Result<(), LogError> {
+        let partitions = self.found.control().partitions.iter().zip(&backup.control().partitions);
+        for (index, (known, since)) in partitions.enumerate() {
+            let blocks = self.found.blocks(PartitionId(index as u16));
+            scan::visit(blocks, since.scan_from.max(known.scan_from), backup.end_lsn()..target.next(), visit)?;
+        }
+        Ok(())
+    }
+
     /// Returns the moments at which the archive was extended, the oldest first.
     pub fn moments(&self) -> &[Moment] {
         &self.moments

@@ -220,6 +220,11 @@ impl Found {
         &self.reader
     }
 
+    /// Returns the blocks of a partition, up to its end.
+    pub(crate) fn blocks(&self, partition: PartitionId) -> Blocks {
+        Blocks::new(&self.reader, partition, self.ends.stops[partition.index()])
+    }
+
     /// Returns the end of the last block of a partition that has a record up to an LSN. Empty blocks after it may be of later epochs.
     pub(crate) fn end_before(&self, partition: PartitionId, last: Lsn) -> Result<LogOffset, LogError> {
         let (index, stop) = (&self.ends.index[partition.index()], self.ends.stops[partition.index()]);

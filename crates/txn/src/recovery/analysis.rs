@@ -160,27 +160,6 @@ impl Analysis {
     }
 }
 
-/// Returns the end of the pages that the records of a log change, allocate or free, as analysis finds it.
-pub(crate) fn pages_end(found: &Found, known: &Numbers) -> Result<u64> {
-    let space = SpaceNumbers::of(known);
-    let mut end = 0;
-    let mut scan = found.scan(found.control().checkpoint.scan_lsn)?;
-    while let Some(scanned) = scan.next()? {
-        let record = scanned.record;
-        let corrupt = |what: &str| corrupt(found, &record, what);
-        let body = Body::parse(record.head.kind, record.body).map_err(|bad| corrupt(bad.0))?;
-        for redo in body.redos() {
-            let change = space.change(redo.operation, redo.at.page, redo.arguments);
-            let changed = change.filter(|_| space.contains(redo.operation)).map_or(0, |change| change.end());
-            end = end.max(redo.at.page.get().saturating_add(1)).max(changed);
-        }
-        for extent in carried_space(&body).map_err(corrupt)? {
-            end = end.max(extent.end());
-        }
-    }
-    Ok(end)
-}
-
 /// Finds the prepared transactions without an outcome, and the heuristic outcomes, and skips the rest of analysis.
 pub(crate) fn look_at_branches(found: &Found) -> Result<(Vec<prepared::InDoubt>, Vec<HeuristicBranch>)> {
     let mut preparing = Preparing::default();
@@ -378,7 +357,7 @@ fn is_copy_of_older(lsn: Lsn, body: &Body<'_>) -> Result<(), &'static str> {
 }
 
 /// Returns the pages that a prepared transaction frees, from a record that was carried forward.
-fn carried_space(body: &Body<'_>) -> Result<Vec<Extent>, &'static str> {
+pub(super) fn carried_space(body: &Body<'_>) -> Result<Vec<Extent>, &'static str> {
     let mut extents = Vec::new();
     if let Body::Carried(carried) = body
         && carried.kind == Kind::VOID
@@ -391,9 +370,9 @@ fn carried_space(body: &Body<'_>) -> Result<Vec<Extent>, &'static str> {
 
 /// Returns the error for an invalid record, with its file and offset.
 #[cold]
-fn corrupt(found: &Found, record: &RecordRef<'_>, what: &str) -> Error {
+pub(super) fn corrupt(found: &Found, record: &RecordRef<'_>, what: &str) -> LogError {
     let (file, offset) = found.place(record.position);
-    LogError::Damaged { file, offset, what: format!("record {} is corrupt: {what}", record.lsn) }.into()
+    LogError::Damaged { file, offset, what: format!("record {} is corrupt: {what}", record.lsn) }
 }
 
 /// Exclusive upper bound of transaction numbers, so that there is always a next one.

@@ -16,6 +16,7 @@
 mod analysis;
 mod apply;
 mod home;
+mod named_pages;
 mod on_demand;
 mod parts;
 mod pending;
@@ -24,9 +25,10 @@ mod uncounted;
 mod undo;
 
 use analysis::Analysis;
-pub(crate) use analysis::{Loser, look_at_branches, pages_end};
+pub(crate) use analysis::{Loser, look_at_branches};
 pub(crate) use apply::Change;
 pub(crate) use home::pages_are_there;
+pub(crate) use named_pages::NamedPages;
 pub(crate) use on_demand::{Drainer, RestOfRedo};
 pub(crate) use redo::{counts, lsns};
 pub(crate) use uncounted::Uncounted;

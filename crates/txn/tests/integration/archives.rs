@@ -2,10 +2,11 @@
 
 use cedrat_heap::{Heap, HeapOptions};
 use cedrat_media::{Call, Durability, Fault, Kill, Loss, Media, OpenMode, SimDisk};
-use cedrat_pages::PageId;
+use cedrat_pages::{LayoutKind, PageId};
 use cedrat_sync::Arc;
 use cedrat_txn::{
-    BackupOptions, Commit, Error, OpenError, Options, RestoreReport, RestoreTarget, Result, Store, restore,
+    BackupOptions, Commit, Error, FormatFresh, OpenError, Options, RecordId, RestoreReport, RestoreTarget, Result,
+    Store, View, open_as_of, restore,
 };
 use cedrat_wal::{FoundArchive, LogError, Lsn};
 use std::io;
@@ -580,4 +581,34 @@ fn damaged_last_moment_is_refused() {
     world.archive = archive;
     let error = refused(world.restored(&backup, RestoreTarget::Newest));
     assert!(matches!(error, LogError::Damaged { .. }), "{error}");
+}
+
+/// E18.10f: the store has grown by pages that the backup's page file lacks; all are changed, or the last one is only allocated.
+#[test]
+fn pages_after_backup_are_restored() {
+    for changes in [true, false] {
+        let (backup, archive) = (SimDisk::new(), SimDisk::new());
+        let store = Store::open(Arc::new(SimDisk::new()), archived(media(&archive)), registry()).unwrap();
+        let first = store.transact(page_with_zeros).unwrap();
+        store.backup(&media(&backup), BackupOptions::default()).unwrap();
+        let pages: Vec<PageId> = (0..2000).map(|_| store.transact(|txn| txn.allocate()).unwrap()).collect();
+        let last = if changes { *pages.last().unwrap() } else { first };
+        store.transact(|txn| txn.update(RecordId::page(last), &FormatFresh::new(LayoutKind::RAW))).unwrap();
+        store.transact(|txn| txn.update(at(last, 0), &Add { amount: 5 })).unwrap();
+        store.extend_archive().unwrap();
+        let view = View {
+            backup: media(&backup),
+            archive: Some(media(&archive)),
+            moment: RestoreTarget::Newest,
+            scratch: media(&SimDisk::new()),
+        };
+        let (view, _) = open_as_of(&view, options(), registry()).expect("E18.10f");
+        let to = SimDisk::new();
+        restore(&media(&backup), Some(&media(&archive)), &media(&to), RestoreTarget::Newest).unwrap();
+        let restored = Store::open(media(&after_power_loss(&to)), options(), registry()).expect("E18.10f");
+        for store in [view, restored] {
+            assert_eq!(read_number(&store, at(last, 0)).unwrap(), 5);
+            store.check().unwrap();
+        }
+    }
 }
