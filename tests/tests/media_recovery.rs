@@ -24,6 +24,8 @@ const HISTORIES: u64 = 12;
 const LOSSES: u64 = 12;
 /// Length of a page, and of a block of any other file.
 const PAGE_LEN: u64 = 4096;
+/// Number of keys of the table: so many that the store grows by more than its page file has space for.
+const KEYS: u64 = 300;
 /// Number of words of the heap that are changed.
 const WORDS: u64 = 600;
 
@@ -128,12 +130,12 @@ impl History {
         let table = HashTable::<u64, Vec<u8>>::open(&mut txn, "table").expect("it was created");
         let mut next = self.now.clone();
         for _ in 0..=self.random.below(6) {
-            let key = self.random.below(60);
+            let key = self.random.below(KEYS);
             if self.random.below(4) == 0 {
                 table.remove(&mut txn, &key).expect("it is not locked");
                 next.table.remove(&key);
             } else {
-                let value = vec![self.random.below(256) as u8; self.random.below(900) as usize];
+                let value = vec![self.random.below(256) as u8; self.random.below(2_000) as usize];
                 table.insert(&mut txn, &key, &value).expect("it is not locked");
                 next.table.insert(key, value);
             }

@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))]
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -25,10 +24,10 @@ const POINTS: u64 = 40;
 const BACKUPS: u64 = 4;
 /// Number of threads that commit.
 const WRITERS: u64 = 3;
-/// Number of keys of each writer.
-const KEYS: u64 = 20;
+/// The length of each value: the store grows by more than the page file of its first backup has space for.
+const VALUE_LEN: usize = 700;
 /// Commits of each writer between two backups.
-const COMMITS: u64 = 60;
+const COMMITS: u64 = 40;
 
 fn media(disk: &SimDisk) -> Arc<dyn Media> {
     Arc::new(disk.clone())
@@ -38,6 +37,13 @@ fn options() -> Options {
     let mut options = Options { partitions: 2, ..Options::simulated() };
     (options.pool_bytes, options.archive_run_bytes) = (256 << 10, 4 << 10);
     options
+}
+
+/// Returns the value of a key.
+fn value(number: u64) -> Vec<u8> {
+    let mut value = vec![0; VALUE_LEN];
+    value[..8].copy_from_slice(&number.to_le_bytes());
+    value
 }
 
 fn table_of(writer: u64) -> String {
@@ -54,8 +60,8 @@ fn write(store: &Store, heap: &Heap, writer: u64, ends: &AtomicBool, done: &Atom
     while !ends.load(Ordering::Relaxed) {
         let number = commits.len() as u64 + 1;
         let mut txn = store.begin();
-        let table = HashTable::<u64, u64>::open(&mut txn, &table_of(writer)).expect("it was created");
-        table.insert(&mut txn, &(number % KEYS), &number).expect("no other thread uses it");
+        let table = HashTable::<u64, Vec<u8>>::open(&mut txn, &table_of(writer)).expect("it was created");
+        table.insert(&mut txn, &number, &value(number)).expect("no other thread uses it");
         txn.heap(|tx| tx.write(heap, writer * 8, number)).expect("no other thread uses it");
         if random.below(5) == 0 {
             txn.rollback().expect("always possible");
@@ -92,7 +98,7 @@ impl Load {
         };
         let store = Store::open(media(&disk), archived, cedrat::registry()).expect("a new store");
         for writer in 0..WRITERS {
-            let create = |txn: &mut Txn| HashTable::<u64, u64>::create(txn, &table_of(writer)).map(drop);
+            let create = |txn: &mut Txn| HashTable::<u64, Vec<u8>>::create(txn, &table_of(writer)).map(drop);
             store.transact(create).expect("room");
         }
         let words = HeapOptions { chunk_len: 4096, size: 8192, ..HeapOptions::raw(1 << 16) };
@@ -134,11 +140,14 @@ impl Load {
             let committed = commits.partition_point(|&lsn| lsn <= up_to) as u64;
             let word = heap.atomically(|tx| tx.read(&heap, writer * 8)).expect("a sound heap");
             assert_eq!(word, committed, "E18.1, E18.10: writer {writer} up to {up_to}: the heap");
-            let table = HashTable::<u64, u64>::open(&mut txn, &table_of(writer)).expect("it was created");
-            let found: BTreeMap<u64, u64> =
-                table.iter(&mut txn).expect("sound").map(|pair| pair.expect("sound")).collect();
-            let newest = committed.saturating_sub(KEYS) + 1..=committed;
-            let expected: BTreeMap<u64, u64> = newest.map(|number| (number % KEYS, number)).collect();
+            let table = HashTable::<u64, Vec<u8>>::open(&mut txn, &table_of(writer)).expect("it was created");
+            let pairs = table.iter(&mut txn).expect("sound").map(|pair| pair.expect("sound"));
+            let (mut found, expected): (Vec<u64>, Vec<u64>) = (Vec::new(), (1..=committed).collect());
+            for (key, bytes) in pairs {
+                assert!(bytes == value(key), "E18.1, E18.10: writer {writer} up to {up_to}: the value of {key}");
+                found.push(key);
+            }
+            found.sort_unstable();
             assert_eq!(found, expected, "E18.1, E18.10: writer {writer} up to {up_to}: the table");
         }
         txn.rollback().expect("it has changed nothing");

@@ -2,10 +2,10 @@
 
 use cedrat_heap::HeapOptions;
 use cedrat_media::{Loss, SimDisk};
-use cedrat_pages::PageId;
+use cedrat_pages::{LayoutKind, PageId};
 use cedrat_txn::{
-    BackupOptions, Commit, ForgetBefore, Options, Prepared, RestoreTarget, Store, View, Vote, archive_remaining_log,
-    open_as_of, restore,
+    BackupOptions, Commit, ForgetBefore, FormatFresh, Options, Prepared, RecordId, RestoreTarget, Store, View, Vote,
+    archive_remaining_log, open_as_of, restore,
 };
 use cedrat_wal::{FoundArchive, Log, LogError, Lsn};
 
@@ -76,6 +76,18 @@ impl World {
         txn.update(at(self.page, 0), &Add { amount: 1 }).unwrap();
         txn.commit(mode).unwrap();
         self.now.sum += 1;
+        self.note();
+    }
+
+    /// Allocates many pages at once, and changes the last one.
+    fn grow(&mut self) {
+        let pages = 1 + self.random.below(120);
+        let grown = self.store().transact(|txn| {
+            let last = (0..pages).try_fold(None, |_, _| txn.allocate().map(Some))?.expect("a page");
+            txn.update(RecordId::page(last), &FormatFresh::new(LayoutKind::RAW))?;
+            txn.update(at(last, 0), &Add { amount: 1 })
+        });
+        grown.unwrap();
         self.note();
     }
 
@@ -236,7 +248,8 @@ fn random_stores_are_archived_and_restored() {
             let mut world = World::new(seed);
             for _ in 0..80 {
                 match world.random.below(25) {
-                    0..10 => world.add(),
+                    0..8 => world.add(),
+                    8..10 => world.grow(),
                     10 => world.lose(),
                     11 => world.prepare(),
                     12 => world.decide(),
