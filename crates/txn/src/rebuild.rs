@@ -122,7 +122,7 @@ impl Rebuilder {
         let mut index = self.index.lock();
         let index = self.opened(&mut index, archived)?;
         let more = healed(index, archived, &mut |index| {
-            Ok(index.catch_up_a_piece(archived, &mut |record, keys| inner.keys_of(record, keys))?)
+            Ok(index.catch_up_a_piece(archived, &mut |record, keys| inner.keys_of(archived, record, keys))?)
         })?;
         self.backup(archived)?;
         Ok((index.up_to(), more))
@@ -144,7 +144,7 @@ impl Rebuilder {
     ) -> Result<T> {
         let mut index = self.index.lock();
         let index = self.opened(&mut index, archived)?;
-        let mut keys = |record: &RecordRef<'_>, keys: &mut Vec<u64>| inner.keys_of(record, keys);
+        let mut keys = |record: &RecordRef<'_>, keys: &mut Vec<u64>| inner.keys_of(archived, record, keys);
         let mut attempt = |index: &mut RecordIndex| {
             index.catch_up(archived, &mut keys)?;
             work(index)
@@ -324,12 +324,11 @@ fn as_ref(record: &Record) -> RecordRef<'_> {
 }
 
 impl Inner {
-    /// Adds the keys of a record to a list.
-    fn keys_of(&self, record: &RecordRef<'_>, keys: &mut Vec<u64>) -> Result<(), LogError> {
-        let damaged = |bad: crate::body::Corrupt| LogError::Damaged {
-            file: "log".into(),
-            offset: record.position.offset.get(),
-            what: format!("record {} is corrupt: {}", record.lsn, bad.0),
+    /// Adds the keys of an archived record to a list.
+    fn keys_of(&self, archived: &ArchivedLog, record: &RecordRef<'_>, keys: &mut Vec<u64>) -> Result<(), LogError> {
+        let damaged = |bad: crate::body::Corrupt| {
+            let (file, offset) = archived.place(record.position);
+            LogError::Damaged { file, offset, what: format!("record {} is corrupt: {}", record.lsn, bad.0) }
         };
         let body = Body::parse(record.head.kind, record.body).map_err(damaged)?;
         for redo in body.redos() {

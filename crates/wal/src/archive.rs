@@ -393,6 +393,11 @@ impl ArchivedLog {
         RecordsAt::new(&self.reader, positions)
     }
 
+    /// Returns the segment file, and the offset in it, of a position.
+    pub fn place(&self, position: Position) -> (String, u64) {
+        self.reader.place(position)
+    }
+
     /// Whether it has a position. If not, the archive has forgotten it, or was extended to it later.
     pub fn has(&self, position: Position) -> bool {
         let known = self.control.partitions.get(position.partition.index());
