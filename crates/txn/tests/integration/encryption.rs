@@ -2,7 +2,7 @@
 #![cfg(not(cedrat_shuttle))]
 
 use cedrat_heap::HeapOptions;
-use cedrat_media::{Durability, Encryption, Key, KeyError, Media, OpenMode, SimDisk, write_all_at};
+use cedrat_media::{Durability, Encryption, KEY_FILE, Key, KeyError, Loss, Media, OpenMode, SimDisk, write_all_at};
 use cedrat_pages::{PAGE_FILE, PageId};
 use cedrat_sync::Arc;
 use cedrat_txn::{
@@ -200,6 +200,37 @@ fn other_keys_are_refused() {
         assert_eq!(disk.image().hash(), before, "E24.3: nothing was changed");
     }
     assert_eq!(count_in(&opened(&world.disk, with_key(1)).unwrap(), world.page), 1);
+}
+
+/// E24.3: the file with the data key of the store, or of its archive, is lost or is that of another directory.
+#[test]
+fn lost_and_foreign_key_files_are_refused() {
+    let world = World::new();
+    world.add();
+    let other = World::new();
+    let disks = [world.disk.clone(), world.archive.clone()].map(|disk| disk.cut_power(Loss::Random(3)));
+    let foreign = other.disk.image().file(KEY_FILE).unwrap().to_vec();
+    for damaged in 0..2 {
+        for is_lost in [true, false] {
+            let disks = [0, 1].map(|disk| SimDisk::from_image(disks[disk].image()));
+            if is_lost {
+                disks[damaged].remove(KEY_FILE).unwrap();
+            } else {
+                let file = disks[damaged].open(KEY_FILE, OpenMode::ReadWrite).unwrap();
+                write_all_at(&disks[damaged], file, 0, &foreign, Durability::Durable).unwrap();
+            }
+            let before = disks.each_ref().map(|disk| disk.image().hash());
+            let options = Options { archive: Some(media(&disks[1])), ..with_key(1) };
+            let error = opened(&disks[0], options).expect_err("E24.3");
+            let after = disks.each_ref().map(|disk| disk.image().hash());
+            // The archive is opened when the store has recovered.
+            let is_unchanged = after[1] == before[1] && (after[0] == before[0] || damaged == 1 && !is_lost);
+            assert!(is_unchanged, "E24.3: nothing was changed: {damaged} {is_lost}: {error}");
+            if damaged == 1 {
+                assert_eq!(count_in(&opened(&disks[0], with_key(1)).unwrap(), world.page), 2);
+            }
+        }
+    }
 }
 
 /// E24.3.
