@@ -155,6 +155,11 @@ public interface GraphStore extends AutoCloseable {
         throw new GraphStoreException("this kind of store makes no backups: open a store in a folder", null, false);
     }
 
+    /// Gives the files of the store another key of 32 bytes. A store that is not encrypted refuses.
+    default void rotateKey(byte[] key) throws GraphStoreException {
+        throw new GraphStoreException("this kind of store is not encrypted: open a store in a folder", null, false);
+    }
+
     /// How far a collection is.
     enum Stage {
         /// Some of what is reached has not been looked at.

@@ -41,7 +41,28 @@ public abstract class Store implements AutoCloseable {
         /// @param pageBytesMax maximum memory for its pages, in bytes
         /// @param archive      the folder of its archive, if it has one
         /// @param backup       the folder of a backup for damaged pages, if there is one
-        record Files(long pageBytesMax, Optional<Path> archive, Optional<Path> backup) {}
+        /// @param keys         the keys of an encrypted store
+        record Files(long pageBytesMax, Optional<Path> archive, Optional<Path> backup, Optional<Keys> keys) {}
+
+        /// The keys of an encrypted store, of 32 bytes each.
+        ///
+        /// @param newest the key that new files get
+        /// @param older  another key that a file may have
+        record Keys(Key newest, Optional<Key> older) {}
+
+        /// A key of 32 bytes, which it does not show.
+        final class Key {
+            private final byte[] bytes;
+
+            Key(byte[] bytes) {
+                this.bytes = bytes;
+            }
+
+            /// Returns a copy.
+            public byte[] bytes() {
+                return bytes.clone();
+            }
+        }
 
         /// Opens the store in a folder, which is created if it does not exist.
         ///
@@ -51,8 +72,9 @@ public abstract class Store implements AutoCloseable {
         /// Opens a store as it was at a moment, to be read.
         ///
         /// @param pageBytesMax maximum memory for its pages, in bytes
+        /// @param keys         the keys of an encrypted store
         /// @throws GraphStoreException if it does not open, with the reason; it need not name the folder
-        GraphStore open(View view, long pageBytesMax) throws GraphStoreException;
+        GraphStore open(View view, long pageBytesMax, Optional<Keys> keys) throws GraphStoreException;
     }
 
     /// Opens the store in a folder with the default options, as [#open(Path, StoreOptions)] does.
@@ -72,7 +94,7 @@ public abstract class Store implements AutoCloseable {
     public static Store open(Path folder, StoreOptions options) {
         Optional<Path> archive = Optional.ofNullable(options.archive);
         Optional<Path> backup = Optional.ofNullable(options.backup);
-        Provider.Files files = new Provider.Files(options.pageBytesMax, archive, backup);
+        Provider.Files files = new Provider.Files(options.pageBytesMax, archive, backup, options.keys());
         return open("the store in " + folder, provider -> provider.open(folder, files), options);
     }
 
@@ -92,7 +114,8 @@ public abstract class Store implements AutoCloseable {
                     "a view has its own backup and archive: set them in View, not in StoreOptions");
         }
         String what = "a view of the backup in " + view.backups().getLast();
-        return open(what, provider -> provider.open(view, options.pageBytesMax), options);
+        Optional<Provider.Keys> keys = options.keys();
+        return open(what, provider -> provider.open(view, options.pageBytesMax, keys), options);
     }
 
     private interface Opening {
@@ -216,6 +239,21 @@ public abstract class Store implements AutoCloseable {
     ///     earlier backup is of another store, or was opened since; or the log was full, so that the backup has
     ///     ended, and transactions go on. Delete the folder then
     public abstract BackupReport backup(Path folder, BackupOptions options);
+
+    /// Gives the store and its archive another key, durably, while transactions go on. Later backups have the new key,
+    /// earlier ones keep the old one (docs/use/encryption.md). After a crash meanwhile, store and archive each have
+    /// one of both: open the store with the new [key][StoreOptions#key], and the old one as
+    /// [older key][StoreOptions#olderKey], and call this again.
+    ///
+    /// @param key 32 random bytes, which are copied
+    /// @throws StoreException           if the store was opened without a key, or a disk failed
+    /// @throws IllegalArgumentException if it does not have 32 bytes
+    public final void rotateKey(byte[] key) {
+        rotateTo(StoreOptions.keyOf(key));
+    }
+
+    /// As [#rotateKey], with a copy of a key of 32 bytes.
+    protected abstract void rotateTo(byte[] key);
 
     /// Returns the counters of this store. They may be read after it was closed.
     public abstract StoreStatistics statistics();

@@ -6,6 +6,7 @@ import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.Set;
 import java.util.function.Consumer;
 import java.util.function.Function;
@@ -42,6 +43,7 @@ public final class StoreOptions {
 
     private static final long PAGE_BYTES_MAX = 256 << 20;
     private static final long PAGE_BYTES_MIN = 1 << 20;
+    private static final int KEY_BYTES = 32;
 
     private final Map<String, String> classes = new HashMap<>();
     private final Map<String, Map<String, String>> fields = new HashMap<>();
@@ -59,6 +61,10 @@ public final class StoreOptions {
     Path archive;
     /// The folder of the backup for damaged pages; null without one.
     Path backup;
+    /// The key of an encrypted store; null without one.
+    private Store.Provider.Key key;
+    /// Another key that its files may still have; null without one.
+    private Store.Provider.Key olderKey;
     /// The clock of branches' timeouts; only differences mean something.
     LongSupplier nanos = System::nanoTime;
 
@@ -164,6 +170,48 @@ public final class StoreOptions {
     public StoreOptions backup(Path folder) {
         backup = Objects.requireNonNull(folder);
         return this;
+    }
+
+    /// Sets the key with which the files of the store, of its [archive][#archive] and of its [backups][Store#backup]
+    /// are encrypted (docs/use/encryption.md). A new store is created with it. A store that is opened with another
+    /// key, with none, or with one although it is not encrypted, fails to open, and is not changed. Only for a
+    /// store that is opened by its folder, and for a [View] of it.
+    ///
+    /// @param bytes 32 random bytes, which are copied
+    /// @throws IllegalArgumentException if there are more, or fewer
+    public StoreOptions key(byte[] bytes) {
+        key = new Store.Provider.Key(keyOf(bytes));
+        return this;
+    }
+
+    /// Sets another key that the store, its archive or its backup may still have, beside [#key]: after
+    /// [Store#rotateKey], for example.
+    ///
+    /// @param bytes 32 bytes, which are copied
+    /// @throws IllegalArgumentException if there are more, or fewer
+    public StoreOptions olderKey(byte[] bytes) {
+        olderKey = new Store.Provider.Key(keyOf(bytes));
+        return this;
+    }
+
+    /// Returns a copy of a key.
+    ///
+    /// @throws IllegalArgumentException if it is no key
+    static byte[] keyOf(byte[] bytes) {
+        if (bytes.length != KEY_BYTES) {
+            throw new IllegalArgumentException("invalid key of " + bytes.length + " bytes: a key has " + KEY_BYTES);
+        }
+        return bytes.clone();
+    }
+
+    /// Returns the keys.
+    ///
+    /// @throws IllegalArgumentException if there is an older key alone
+    Optional<Store.Provider.Keys> keys() {
+        if (key == null && olderKey != null) {
+            throw new IllegalArgumentException("olderKey is set, and key is not: set the newest key with key");
+        }
+        return Optional.ofNullable(key).map(newest -> new Store.Provider.Keys(newest, Optional.ofNullable(olderKey)));
     }
 
     /// A class of the store has another name now. Stores that have no class of the old name open as without it; where

@@ -12,6 +12,7 @@ final class NativeFunctions {
     final MemorySegment message;
     final MemorySegment isStable;
     final MemorySegment backup;
+    final MemorySegment rotateKey;
     final MemorySegment graphOpen;
     final MemorySegment graphClose;
     final MemorySegment graphMessage;
@@ -41,6 +42,7 @@ final class NativeFunctions {
         message = library.function("cedrat_message");
         isStable = library.function("cedrat_is_stable");
         backup = library.function("cedrat_backup");
+        rotateKey = library.function("cedrat_rotate_key");
         graphOpen = library.function("cedrat_graph_open");
         graphClose = library.function("cedrat_graph_close");
         graphMessage = library.function("cedrat_graph_message");

@@ -87,6 +87,7 @@ final class NativeGraphStore implements GraphStore {
     static final MethodHandle CLOSE = function(JAVA_INT, ADDRESS);
     private static final MethodHandle MESSAGE = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG);
     private static final MethodHandle IS_STABLE = function(JAVA_INT, ADDRESS, JAVA_LONG, JAVA_INT, ADDRESS);
+    private static final MethodHandle ROTATE_KEY = function(JAVA_INT, ADDRESS, ADDRESS);
     private static final MethodHandle BACKUP = function(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
     private static final MethodHandle FREE = Linker.nativeLinker().downcallHandle(FunctionDescriptor.ofVoid(ADDRESS));
     private static final MethodHandle GET_CLASS = function(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS);
@@ -616,6 +617,20 @@ final class NativeGraphStore implements GraphStore {
                     : Optional.of(lastMessage(functions.message, functions, store));
             return new BackupReport(
                     report.get(JAVA_LONG, UP_TO_LSN), report.get(JAVA_LONG, COPIED_BYTES), cannotContinue);
+        } catch (Throwable problem) {
+            throw rethrown(problem);
+        } finally {
+            gate.leave();
+        }
+    }
+
+    @Override
+    public void rotateKey(byte[] key) throws GraphStoreException {
+        gate.enter();
+        try (Arena call = Arena.ofConfined()) {
+            MemorySegment bytes = call.allocateFrom(JAVA_BYTE, key);
+            int status = (int) ROTATE_KEY.invokeExact(functions.rotateKey, store, bytes);
+            checkStore(status, "cannot give the store another key");
         } catch (Throwable problem) {
             throw rethrown(problem);
         } finally {

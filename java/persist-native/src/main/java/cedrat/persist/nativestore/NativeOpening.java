@@ -1,6 +1,7 @@
 package cedrat.persist.nativestore;
 
 import static java.lang.foreign.ValueLayout.ADDRESS;
+import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
@@ -32,6 +33,8 @@ final class NativeOpening {
     private static final long PAGE_POOL_BYTES = 7 * Long.BYTES;
     private static final long ARCHIVE = 10 * Long.BYTES;
     private static final long BACKUP_FOLDER = 11 * Long.BYTES;
+    private static final long KEY = 12 * Long.BYTES;
+    private static final long OLDER_KEY = 13 * Long.BYTES;
     private static final long GRAPH_OPTIONS_BYTES = 8 * Long.BYTES;
     private static final long PROGRAM_LOCKS = Integer.BYTES;
     private static final long CLASS_TAG = 2 * Long.BYTES;
@@ -71,6 +74,7 @@ final class NativeOpening {
             options.set(JAVA_LONG, PAGE_POOL_BYTES, files.pageBytesMax());
             options.set(ADDRESS, ARCHIVE, optional(call, files.archive()));
             options.set(ADDRESS, BACKUP_FOLDER, optional(call, files.backup()));
+            setKeys(call, options, files.keys());
             int status = (int)
                     OPEN.invokeExact(functions.open, path, options, to, message, (long) NativeGraphStore.MESSAGE_BYTES);
             if (status != NativeGraphStore.OK) {
@@ -86,7 +90,8 @@ final class NativeOpening {
     }
 
     /// Opens a store as it was at a moment, to be read. A temporary folder has what it needs until it is closed.
-    static NativeGraphStore open(View view, long pageBytesMax) throws GraphStoreException {
+    static NativeGraphStore open(View view, long pageBytesMax, Optional<Store.Provider.Keys> keys)
+            throws GraphStoreException {
         NativeFunctions functions = functions();
         Path scratch = null;
         try (Arena call = Arena.ofConfined()) {
@@ -106,6 +111,7 @@ final class NativeOpening {
             moment.set(JAVA_LONG, INCREMENT_COUNT, increments.size());
             MemorySegment options = call.allocate(OPTIONS_BYTES, Long.BYTES);
             options.set(JAVA_LONG, PAGE_POOL_BYTES, pageBytesMax);
+            setKeys(call, options, keys);
             int status = (int) OPEN_AS_OF.invokeExact(
                     functions.openAsOf,
                     full,
@@ -176,6 +182,16 @@ final class NativeOpening {
     /// Returns a path as C has it: null for none.
     private static MemorySegment optional(Arena call, Optional<Path> path) {
         return path.map(present -> call.allocateFrom(present.toString())).orElse(MemorySegment.NULL);
+    }
+
+    /// Sets the keys of an encrypted store in the options of C.
+    private static void setKeys(Arena call, MemorySegment options, Optional<Store.Provider.Keys> keys) {
+        keys.ifPresent(present -> {
+            options.set(
+                    ADDRESS, KEY, call.allocateFrom(JAVA_BYTE, present.newest().bytes()));
+            present.older()
+                    .ifPresent(older -> options.set(ADDRESS, OLDER_KEY, call.allocateFrom(JAVA_BYTE, older.bytes())));
+        });
     }
 
     /// Returns paths as C has them: an array of strings.

@@ -14,7 +14,7 @@ public final class NativeProvider implements Store.Provider {
 
     /// Opens a store without an archive.
     public GraphStore open(Path folder, long pageBytesMax) throws GraphStoreException {
-        return open(folder, new Files(pageBytesMax, Optional.empty(), Optional.empty()));
+        return open(folder, new Files(pageBytesMax, Optional.empty(), Optional.empty(), Optional.empty()));
     }
 
     @Override
@@ -23,7 +23,7 @@ public final class NativeProvider implements Store.Provider {
     }
 
     @Override
-    public GraphStore open(View view, long pageBytesMax) throws GraphStoreException {
-        return NativeOpening.open(view, pageBytesMax);
+    public GraphStore open(View view, long pageBytesMax, Optional<Keys> keys) throws GraphStoreException {
+        return NativeOpening.open(view, pageBytesMax, keys);
     }
 }

@@ -36,7 +36,7 @@ import org.junit.jupiter.api.io.TempDir;
 class NativeGraphStoreTest {
     private static final long NEW_OBJECT = 0xffL << 56;
     private static final Store.Provider.Files FILES =
-            new Store.Provider.Files(16 << 20, Optional.empty(), Optional.empty());
+            new Store.Provider.Files(16 << 20, Optional.empty(), Optional.empty(), Optional.empty());
 
     @TempDir
     Path folder;

@@ -334,6 +334,15 @@ final class Engine implements BranchStore {
         }
     }
 
+    void rotateKey(byte[] key) {
+        check();
+        try {
+            graph.rotateKey(key);
+        } catch (GraphStoreException e) {
+            throw refused(e);
+        }
+    }
+
     // ---- loading
 
     /// Returns the object of a reference.

@@ -260,6 +260,14 @@ final class ObjectStore extends Store {
     }
 
     @Override
+    protected void rotateTo(byte[] key) {
+        recorder.<Void>unrecorded(() -> {
+            engine.rotateKey(key);
+            return null;
+        });
+    }
+
+    @Override
     public StoreStatistics statistics() {
         return engine.counters.read(engine.loaded.bytes());
     }
