@@ -72,7 +72,7 @@ pub mod structures {
         ArrayList, Catalogue, Checked, ELEMENT_LEN_MAX, ENTRY_LEN_MAX, Entries, HashTable, Increment, Kind, List,
         MapChange, NAME_LEN_MAX, Named, PageList, PageListRecords, Pair, RECORD_LEN_MAX, RawArrayElements,
         RawArrayList, RawHashTable, RawList, RawListElements, RawPageList, Records, StructureError, StructureNames,
-        Typed, Values, check_named, drop_named,
+        Typed, Values, check_named, drop_named, requests,
     };
 }
 

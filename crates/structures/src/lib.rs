@@ -33,6 +33,7 @@ mod named;
 mod page_list;
 pub mod records;
 mod regions;
+pub mod requests;
 pub mod salvage;
 mod typed;
 

@@ -8,6 +8,7 @@ mod crashes;
 mod hash;
 mod lists;
 mod on_demand;
+mod requests;
 mod shrink;
 mod shrink_random;
 mod threads;
