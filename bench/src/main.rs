@@ -30,6 +30,7 @@ mod rebuild;
 mod recovery;
 mod report;
 mod systems;
+mod traversal;
 
 /// A figure: its name, a line about it, and the function that measures it.
 struct Figure {
@@ -38,7 +39,7 @@ struct Figure {
     measure: fn(&Settings, &mut Scratch) -> Result<Report>,
 }
 
-const FIGURES: [Figure; 16] = [
+const FIGURES: [Figure; 18] = [
     Figure {
         name: "commit",
         about: "durable transactions per second, one insert each, by threads (Lemon, Figure 4)",
@@ -58,6 +59,16 @@ const FIGURES: [Figure; 16] = [
         name: "object-cache",
         about: "updates of objects in a cache of twice the hot set, by what changes of one (Lemon, Figure 5)",
         measure: objects::figure,
+    },
+    Figure {
+        name: "traversal",
+        about: "graphs larger than the pool, depth first and with reordered visits (Lemon, Figures 7 and 8)",
+        measure: traversal::figure,
+    },
+    Figure {
+        name: "requests",
+        about: "random updates of an array ten times as large as the pool, one at a time and reordered",
+        measure: traversal::requests,
     },
     Figure {
         name: "locks",

@@ -48,7 +48,7 @@ struct State {
 /// Returns the value of a key in a version; it is of any length up to half a page.
 fn value(key: u64, version: u64) -> Vec<u8> {
     let len = (key.wrapping_mul(31).wrapping_add(version.wrapping_mul(977)) % 300) as usize;
-    let len = if version % 97 == 0 { len + 1_500 } else { len };
+    let len = if version.is_multiple_of(97) { len + 1_500 } else { len };
     let mut value = version.to_le_bytes().to_vec();
     value.resize(8 + len, (key ^ version) as u8);
     value
@@ -348,15 +348,15 @@ impl Operator {
         } else {
             fs::remove_dir_all(self.home.join("heaps")).expect("it is there");
         }
-        if self.keys.is_none() {
-            cedrat::archive_remaining_log(&self.home, self.archive()).expect("a whole log");
-        } else {
-            let keys = self.keys.as_ref().expect("checked");
-            let open = |directory: &Path| {
-                let disk: Arc<dyn Media> = Arc::new(RealDisk::new(directory));
-                keys.open(&disk).expect("its key")
-            };
-            cedrat_txn::archive_remaining_log(&open(&self.home), &open(&self.archive())).expect("a whole log");
+        match &self.keys {
+            None => drop(cedrat::archive_remaining_log(&self.home, self.archive()).expect("a whole log")),
+            Some(keys) => {
+                let open = |directory: &Path| {
+                    let disk: Arc<dyn Media> = Arc::new(RealDisk::new(directory));
+                    keys.open(&disk).expect("its key")
+                };
+                cedrat_txn::archive_remaining_log(&open(&self.home), &open(&self.archive())).expect("a whole log");
+            }
         }
         let to = self.new_directory("store");
         let keys = self.keys.as_ref();

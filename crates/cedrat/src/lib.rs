@@ -353,6 +353,8 @@ mod documentation {
     #[cfg(feature = "metrics")]
     #[doc = include_str!("../../../docs/use/monitoring.md")]
     struct Monitoring;
+    #[doc = include_str!("../../../docs/use/requests.md")]
+    struct Requests;
     #[doc = include_str!("../../../docs/use/two-phase.md")]
     struct TwoPhase;
     #[doc = include_str!("../../../docs/use/heaps.md")]

@@ -26,7 +26,10 @@
 //!     requests.push(Add(PageId::new(n), 1)).map_err(|full| full.to_string())?;
 //! }
 //! let mut sums = Vec::new();
-//! let drained = requests.drain(|_, Add(page, sum)| Ok::<_, String>(sums.push((page.get(), sum))))?;
+//! let drained = requests.drain(|_, Add(page, sum)| {
+//!     sums.push((page.get(), sum));
+//!     Ok::<_, String>(())
+//! })?;
 //! assert_eq!(sums, [(7, 2), (300, 1)]);
 //! assert_eq!(drained.joined, 1);
 //! # Ok::<(), String>(())
@@ -256,7 +259,7 @@ impl<R: Request> Demultiplexer<R> {
         self.waiting.fetch_sub(joined, Ordering::Relaxed);
         let mut drained = Drained { joined: joined as u64, batches: 1, ..Drained::default() };
         let mut rest = Rest { queue: &self.queues[queue], requests: requests.into_iter() };
-        while let Some(request) = rest.requests.next() {
+        for request in rest.requests.by_ref() {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             work(self, request)?;
             drained.done += 1;

@@ -17,7 +17,7 @@ pub(crate) enum Shape {
     Ring,
     /// All edges lead anywhere.
     Random,
-    /// So many percent of the edges lead to the tenth of the nodes that is closest, the others to the rest.
+    /// This percentage of the edges leads to the closest tenth of the nodes, the others to the rest.
     HotSet(u8),
 }
 

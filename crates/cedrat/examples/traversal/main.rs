@@ -1,5 +1,7 @@
 //! Finds all nodes of a graph that are reachable from the first one, in two ways (Lemon §8): depth first, and with visits that are
 //! reordered by their pages. Prints the pages that each has read from the disk.
+//!
+//! The argument is the shape of the graph: `ring` (the default), `random`, or the percentage of edges to near nodes.
 
 mod graph;
 
@@ -24,10 +26,22 @@ fn open(directory: &Path, pool_bytes: u64) -> Result<Store, OpenError> {
     cedrat::open_with(directory, options, cedrat::registry().operation::<Mark>())
 }
 
+/// Returns the shape that the argument of the program names.
+fn shape() -> Result<Shape, String> {
+    match std::env::args().nth(1).as_deref() {
+        None | Some("ring") => Ok(Shape::Ring),
+        Some("random") => Ok(Shape::Random),
+        Some(text) => match text.parse() {
+            Ok(percent) if percent <= 100 => Ok(Shape::HotSet(percent)),
+            _ => Err(format!("{text}: the shape of a graph is ring, random or a percentage")),
+        },
+    }
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let directory = tempfile::tempdir()?;
     let store = open(directory.path(), 64 << 20)?;
-    let root = Graph::create(&store, DEGREE, Shape::Ring.edges(NODES, DEGREE, 1))?.1;
+    let root = Graph::create(&store, DEGREE, shape()?.edges(NODES, DEGREE, 1))?.1;
     store.close()?;
 
     let store = open(directory.path(), POOL_BYTES)?;

@@ -139,7 +139,11 @@ fn requests_of_region_run_together() {
         queues.push(request).expect("below the limit");
     }
     let mut pages = Vec::new();
-    let drained = queues.drain(|_, request| Ok::<_, ()>(pages.push(request.page))).expect("no error");
+    let note = |_: &_, request: Of| {
+        pages.push(request.page);
+        Ok::<_, ()>(())
+    };
+    let drained = queues.drain(note).expect("no error");
     assert_eq!((drained.batches, drained.done), (10, 500));
     assert!(pages.chunk_by(|a, b| a / 10 == b / 10).count() == 10, "each region once");
     assert!(pages.chunk_by(|a, b| a == b).count() <= 100, "each page once");
