@@ -1,10 +1,10 @@
 //! Readers beside the process that has the store open.
 
 use cedrat_heap::HeapOptions;
-use cedrat_media::{Loss, SimDisk};
-use cedrat_pages::PageId;
-use cedrat_sync::Arc;
-use cedrat_txn::{Commit, Error, OpenError, Options, Reader, ReaderFiles, Store, Vote};
+use cedrat_media::{FileId, ForwardMedia, Loss, Media, SimDisk};
+use cedrat_pages::{LayoutKind, PAGE_FILE, PAGE_LEN, PageId};
+use cedrat_sync::{Arc, Mutex};
+use cedrat_txn::{Commit, Error, FormatFresh, OpenError, Options, Reader, ReaderFiles, RecordId, Store, Vote};
 use cedrat_wal::{LogError, Lsn};
 
 use crate::common::*;
@@ -27,6 +27,42 @@ fn files(disk: &SimDisk) -> ReaderFiles {
         scratch: Arc::new(|| Ok(media(&SimDisk::new()))),
         copies_pages: false,
     }
+}
+
+/// A disk whose pages are passed to a function after each read. Before the read it gets none.
+struct Hooked {
+    disk: SimDisk,
+    hook: Mutex<Hook>,
+}
+
+type Hook = Box<dyn FnMut(PageId, &mut [u8]) + Send>;
+
+impl std::fmt::Debug for Hooked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.disk.fmt(f)
+    }
+}
+
+impl ForwardMedia for Hooked {
+    fn target(&self) -> &dyn Media {
+        &self.disk
+    }
+
+    fn forward_read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if !self.disk.path(file).ends_with(PAGE_FILE) {
+            return self.disk.read_at(file, offset, buffer);
+        }
+        let (page, mut hook) = (PageId::new(offset / PAGE_LEN as u64), self.hook.lock());
+        hook(page, &mut []);
+        let read = self.disk.read_at(file, offset, buffer)?;
+        hook(page, &mut buffer[..read]);
+        Ok(read)
+    }
+}
+
+fn hooked(disk: &SimDisk, hook: impl FnMut(PageId, &mut [u8]) + Send + 'static) -> ReaderFiles {
+    let hooked: Arc<dyn Media> = Arc::new(Hooked { disk: disk.clone(), hook: Mutex::new(Box::new(hook)) });
+    ReaderFiles { store: Arc::new(move || Ok(Arc::clone(&hooked))), ..files(disk) }
 }
 
 fn reader(disk: &SimDisk) -> Reader {
@@ -131,33 +167,116 @@ fn open_transaction_is_not_shown() {
     assert_eq!(shown(&reader), 7, "E26.1");
 }
 
-/// E26.4.
+/// E26.4. The log of the view has later LSNs than the view: those of its undo.
 #[test]
 fn page_that_has_changed_since_is_refused() {
     let world = World::new();
     let pages: Vec<_> = (0..40).map(|_| world.store.transact(page_with_zeros).unwrap()).collect();
+    let mut open = world.store.begin();
+    (0..80).for_each(|_| open.update(at(pages[0], 1), &Add { amount: 1 }).unwrap());
+    world.store.checkpoint().unwrap();
+    let reader = reader(&world.disk);
+    let old = reader.store();
+    for &page in &pages[1..] {
+        world.store.transact(|txn| txn.update(at(page, 0), &Add { amount: 1 })).unwrap();
+    }
+    world.store.checkpoint().unwrap();
+    let mut refused = 0;
+    for &page in &pages[1..] {
+        match read_number(&old, at(page, 0)) {
+            Ok(value) => assert_eq!(value, 0, "E26.4"),
+            Err(error) => {
+                assert!(error.to_string().contains("refresh the reader"), "E26.4: {error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 0, "pages have gone home");
+    for &page in &pages[1..] {
+        assert_eq!(reader.transact(|txn| read_number(txn.store(), at(page, 0))).unwrap(), 1, "E26.4: it has moved on");
+    }
+}
+
+/// E26.4a: the writer is within the write of the page.
+#[test]
+fn torn_page_is_read_again() {
+    let world = World::new();
+    let page = world.store.transact(page_with_zeros).unwrap();
+    world.store.transact(|txn| txn.update(at(page, 0), &Add { amount: 1 })).unwrap();
+    world.store.checkpoint().unwrap();
+    // The log does not name the page any more, and it has left the double-write area.
+    world.add();
+    world.store.checkpoint().unwrap();
+    let torn = Arc::new(Mutex::new(0));
+    let is_torn = Arc::clone(&torn);
+    let files = hooked(&world.disk, move |first, bytes| {
+        let at = (page.get() - first.get()) as usize * PAGE_LEN;
+        if *is_torn.lock() > 0 && at < bytes.len() {
+            *is_torn.lock() -= 1;
+            bytes[at + 512..at + 1024].fill(0xee);
+        }
+    });
+    let reader = Reader::open(files, small(), registry()).unwrap();
+    *torn.lock() = 2;
+    assert_eq!(read_number(&reader.store(), at(page, 0)).unwrap(), 1, "E26.4a");
+    assert_eq!(*torn.lock(), 0, "the page was read");
+}
+
+/// E26.4b: the file of written pages is that of the view.
+#[test]
+fn page_punched_since_is_refused() {
+    let world = World::new();
+    let first = world
+        .store
+        .transact(|txn| {
+            let first = txn.allocate_region(64)?;
+            for page in 0..64 {
+                txn.update(RecordId::page(first.after(page)), &FormatFresh::new(LayoutKind::RAW))?;
+                txn.update(at(first.after(page), 0), &Add { amount: 1 })?;
+            }
+            Ok(first)
+        })
+        .unwrap();
     world.store.checkpoint().unwrap();
     world.store.checkpoint().unwrap();
     let reader = reader(&world.disk);
     let old = reader.store();
-    for &page in &pages {
-        world.store.transact(|txn| txn.update(at(page, 0), &Add { amount: 1 })).unwrap();
-    }
+    world.store.transact(|txn| txn.free_region(first, 64)).unwrap();
     world.store.checkpoint().unwrap();
-    let refused = pages.iter().filter(|&&page| match read_number(&old, at(page, 0)) {
-        Ok(value) => {
-            assert_eq!(value, 0, "E26.4");
-            false
-        }
-        Err(error) => {
-            assert!(error.to_string().contains("refresh the reader"), "E26.4: {error}");
-            true
+    world.store.checkpoint().unwrap();
+    let bytes = world.disk.image().file(PAGE_FILE).unwrap();
+    let is_punched = |page: PageId| bytes[page.file_offset() as usize..][..PAGE_LEN].iter().all(|&byte| byte == 0);
+    assert!((0..64).all(|page| is_punched(first.after(page))), "it is punched");
+    for page in 0..64 {
+        assert!(!matches!(read_number(&old, at(first.after(page), 0)), Ok(0)), "E26.4b");
+    }
+}
+
+/// E26.8: pages change while they are copied.
+#[test]
+fn copied_pages_are_of_one_moment() {
+    let world = World::new();
+    let pages: Vec<_> = (0..40).map(|_| world.store.transact(page_with_zeros).unwrap()).collect();
+    world.store.checkpoint().unwrap();
+    world.store.checkpoint().unwrap();
+    // No opening of a view reads this page.
+    let (store, changed) = (world.store.clone(), pages[39]);
+    let mut changes = 0;
+    let files = hooked(&world.disk, move |_, bytes| {
+        if bytes.is_empty() && changes < 2 {
+            changes += 1;
+            store.transact(|txn| txn.update(at(changed, 0), &Add { amount: 1 })).unwrap();
+            store.checkpoint().unwrap();
         }
     });
-    assert!(refused.count() > 0, "pages have gone home");
-    for &page in &pages {
-        assert_eq!(reader.transact(|txn| read_number(txn.store(), at(page, 0))).unwrap(), 1, "E26.4: it has moved on");
+    let reader = Reader::open(ReaderFiles { copies_pages: true, ..files }, small(), registry()).unwrap();
+    let old = reader.store();
+    world.store.transact(|txn| txn.update(at(pages[0], 0), &Add { amount: 1 })).unwrap();
+    world.store.checkpoint().unwrap();
+    for &page in &pages[..39] {
+        assert_eq!(read_number(&old, at(page, 0)).expect("E26.8"), 0, "E26.1");
     }
+    assert!(read_number(&old, at(changed, 0)).expect("E26.8") > 0, "E26.1a");
 }
 
 /// E26.5: a store that no process has open.

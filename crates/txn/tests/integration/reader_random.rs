@@ -139,6 +139,11 @@ impl Replayed {
         match &step {
             Step::Create(name) => drop(disk.open(name, OpenMode::Create).unwrap()),
             Step::Remove(name) => disk.remove(name).unwrap(),
+            Step::Write(name, offset, bytes, Durability::Durable) => {
+                // Others see it before it is durable.
+                self.steps.push_front(Step::Sync(name.clone()));
+                self.steps.push_front(Step::Write(name.clone(), *offset, bytes.clone(), Durability::Volatile));
+            }
             Step::Write(name, offset, bytes, durability) => {
                 let sectors = bytes.len() as u64 / 512;
                 if *offset % 512 == 0 && sectors > 1 && self.random.below(2) == 0 {
@@ -520,6 +525,28 @@ fn run(seed: u64) {
     readers.refresh(&reader);
     readers.check(&reader);
     readers.check_durable(reader.lsn());
+}
+
+/// E26.2: a commit is seen before it is durable, and made durable before it is shown.
+#[test]
+fn shown_commit_survives_power_failure() {
+    let mut writer = Writer::new(3);
+    writer.run(3, 12);
+    let steps: VecDeque<Step> = writer.recorder.steps.lock().drain(..).collect();
+    let mut replayed =
+        Replayed { disk: SimDisk::new(), steps, random: Random::new(1), pace: 0, acknowledged: Lsn::ZERO };
+    while replayed.acknowledged == Lsn::ZERO {
+        assert!(replayed.advance());
+    }
+    let readers = Readers { replayed: Arc::new(Mutex::new(replayed)), writer, seed: 3 };
+    let reader = readers.open(false);
+    while readers.replayed.lock().advance() {
+        let before = reader.lsn();
+        readers.refresh(&reader);
+        if reader.lsn() > before {
+            readers.check_durable(reader.lsn());
+        }
+    }
 }
 
 /// E26.1 to E26.8.
