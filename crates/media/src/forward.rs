@@ -39,6 +39,14 @@ pub trait ForwardMedia: Send + Sync + Debug {
         self.target().list(&self.target_directory(directory))
     }
 
+    /// Makes a file durable, as [`Media::sync`].
+    ///
+    /// # Errors
+    /// Those of [`Media::sync`].
+    fn forward_sync(&self, file: FileId) -> io::Result<()> {
+        self.target().sync(file)
+    }
+
     /// Reads bytes, as [`Media::read_at`].
     ///
     /// # Errors
@@ -82,7 +90,7 @@ impl<M: ForwardMedia> Media for M {
     }
 
     fn sync(&self, file: FileId) -> io::Result<()> {
-        self.target().sync(file)
+        self.forward_sync(file)
     }
 
     fn allocate(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {

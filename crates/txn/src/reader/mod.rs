@@ -40,7 +40,7 @@ pub type MediaSource = Arc<dyn Fn() -> io::Result<Arc<dyn Media>> + Send + Sync>
 pub struct ReaderFiles {
     /// Returns the directory of the store, opened anew. It is only read.
     pub store: MediaSource,
-    /// Returns another empty directory at each call, for private files. Whoever drops the medium deletes them.
+    /// Returns another empty directory at each call, for private files. They are deleted when the medium is dropped.
     pub scratch: MediaSource,
     /// Whether all pages are copied at the beginning. Reads of many pages beside a busy writer then need no later state.
     pub copies_pages: bool,
@@ -69,6 +69,7 @@ pub struct Reader {
 #[derive(Clone)]
 struct View {
     store: Store,
+    media: Arc<dyn Media>,
     pages: Arc<PagesAsOf>,
     lsn: Lsn,
 }
@@ -114,6 +115,11 @@ impl Reader {
         self.view.lock().store.clone()
     }
 
+    /// Returns the files of the [store](Reader::store) that the reader shows: private ones, and those that were copied.
+    pub fn media(&self) -> Arc<dyn Media> {
+        Arc::clone(&self.view.lock().media)
+    }
+
     /// Moves on to the newest state, and returns its LSN: every record is in it that was durable when the call began.
     ///
     /// # Errors
@@ -140,7 +146,7 @@ impl Reader {
     /// open the reader with [`ReaderFiles::copies_pages`].
     pub fn transact<T>(&self, mut work: impl FnMut(&mut Txn) -> Result<T>) -> Result<T> {
         for attempt in 1.. {
-            let View { store, pages, lsn } = self.view.lock().clone();
+            let View { store, pages, lsn, .. } = self.view.lock().clone();
             let error = match store.transact(&mut work) {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
@@ -213,10 +219,11 @@ impl Opening<'_> {
         if opened.is_ok() || pages.has_met_newer() {
             *copy = Some(extended);
         }
-        Ok(View { store: opened?, pages, lsn })
+        let (store, media) = opened?;
+        Ok(View { store, media, pages, lsn })
     }
 
-    fn open(&self, copy: &Copy, pages: &Arc<PagesAsOf>) -> Result<Store> {
+    fn open(&self, copy: &Copy, pages: &Arc<PagesAsOf>) -> Result<(Store, Arc<dyn Media>)> {
         let scratch = copy::scratch(self.files, self.options)?;
         let overlay: Arc<dyn Media> = Arc::new(Overlay::new(Arc::clone(pages) as _, scratch));
         copy.write_control(&*overlay)?;
@@ -228,9 +235,9 @@ impl Opening<'_> {
             redo_on_demand_bytes: u64::MAX,
             ..self.options.clone()
         };
-        let store = Store::open(overlay, options, self.registry.clone())?;
+        let store = Store::open(Arc::clone(&overlay), options, self.registry.clone())?;
         as_of::make_read_only(&store)?;
-        Ok(store)
+        Ok((store, overlay))
     }
 }
 
