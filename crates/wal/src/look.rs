@@ -270,7 +270,9 @@ pub(crate) fn ends_beside(reader: &Arc<Reader>, control: &Control, known: Lsn) -
         walked.blocks = Blocks::new(reader, walked.blocks.partition, LogOffset::new(u64::MAX));
         walked.to_end(|_| recorded.lsn)?;
     }
-    ends_of(reader, control, walks, recorded)
+    let promised = recorded.lsn;
+    let ends = ends_of(reader, control, walks, recorded)?;
+    Ok(if planted!("unpromised_log_not_read") { Ends { end: promised.next(), ..ends } } else { ends })
 }
 
 /// Returns the ends of partitions that were walked over.

@@ -203,6 +203,9 @@ impl Opening<'_> {
             Some(copy) if !copy.is_long() => copy.extend(&live)?,
             _ => Extended::Ended,
         };
+        if let (Extended::Ended, Some(before), true) = (&extended, before, planted!("other_opening_not_followed")) {
+            return Ok(before.clone());
+        }
         if let Extended::Ended = extended {
             extended = Copy::begin(self.files, self.options)?.extend(&live)?;
         }
@@ -220,6 +223,7 @@ impl Opening<'_> {
             *copy = Some(extended);
         }
         let (store, media) = opened?;
+        let lsn = if planted!("reader_names_later_lsn") { lsn.next() } else { lsn };
         Ok(View { store, media, pages, lsn })
     }
 
@@ -236,7 +240,9 @@ impl Opening<'_> {
             ..self.options.clone()
         };
         let store = Store::open(Arc::clone(&overlay), options, self.registry.clone())?;
-        as_of::make_read_only(&store)?;
+        if !planted!("reader_takes_changes") {
+            as_of::make_read_only(&store)?;
+        }
         Ok((store, overlay))
     }
 }

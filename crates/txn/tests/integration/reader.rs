@@ -111,6 +111,7 @@ fn reader_shows_commits_and_moves_on() {
     let first = world.add();
     let reader = reader(&world.disk);
     assert!(reader.lsn() >= first, "E26.1a");
+    assert_eq!(reader.lsn(), world.store.log().current_lsn(), "E26.1");
     assert_eq!(world.sum(&reader), 1, "E26.1");
     let old = reader.store();
     for more in 2..20 {
