@@ -27,7 +27,7 @@ const PAGES_AT_ONCE: u64 = 256;
 
 /// The number of times that a page is read until its checksum matches. A write of a page takes microseconds, unless its process was
 /// stopped within it.
-const READS_MAX: usize = 10_000;
+const READS_MAX: usize = 1000;
 
 /// A private copy of the page file of a store that another process may be writing, filled as pages are read.
 #[derive(Debug)]

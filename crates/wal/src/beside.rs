@@ -177,10 +177,9 @@ fn recycled(live: &Arc<dyn Media>, at: LogOffset) -> LogError {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
-
     use cedrat_media::{ForwardMedia, SimDisk};
-    use cedrat_sync::Mutex;
+    use cedrat_sync::atomic::{AtomicU32, Ordering};
+    use cedrat_sync::{Mutex, explore};
 
     use super::*;
     use crate::{Kind, LogOptions, RecordHead, TxnId};
@@ -226,21 +225,25 @@ mod tests {
     /// E26.7a: a block of the second partition promises a record of the first one, which was read before.
     #[test]
     fn promise_written_meanwhile_is_kept() {
-        let disk = SimDisk::new();
-        let media: Arc<dyn Media> = Arc::new(disk.clone());
-        let log = Log::create(&media, &LogOptions { partitions: 2, ..LogOptions::small() }, &[]).expect("a new log");
-        append(&log, 0);
-        let known = append(&log, 1);
-        let live: Arc<dyn Media> = Arc::new(Appended { disk, log: Mutex::new(log.clone()), reads: AtomicU32::new(0) });
-        let to: Arc<dyn Media> = Arc::new(SimDisk::new());
-        let mut beside = LogBeside::begin(&live, &to).expect("there is a log");
-        let lsn = beside.extend(&live).expect("E26.7a").expect("it is of one epoch");
-        assert!(lsn > known, "the record was written meanwhile");
-        let mut scan = beside.found().and_then(|found| found.scan(Lsn::ZERO)).expect("E26.7a");
-        let mut last = Lsn::ZERO;
-        while let Some(found) = scan.next().expect("E26.7a: no record is missing") {
-            last = found.record.lsn;
-        }
-        assert_eq!(last, lsn, "E26.1");
+        explore(1, 1, || {
+            let disk = SimDisk::new();
+            let media: Arc<dyn Media> = Arc::new(disk.clone());
+            let log =
+                Log::create(&media, &LogOptions { partitions: 2, ..LogOptions::small() }, &[]).expect("a new log");
+            append(&log, 0);
+            let known = append(&log, 1);
+            let live: Arc<dyn Media> =
+                Arc::new(Appended { disk, log: Mutex::new(log.clone()), reads: AtomicU32::new(0) });
+            let to: Arc<dyn Media> = Arc::new(SimDisk::new());
+            let mut beside = LogBeside::begin(&live, &to).expect("there is a log");
+            let lsn = beside.extend(&live).expect("E26.7a").expect("it is of one epoch");
+            assert!(lsn > known, "the record was written meanwhile");
+            let mut scan = beside.found().and_then(|found| found.scan(Lsn::ZERO)).expect("E26.7a");
+            let mut last = Lsn::ZERO;
+            while let Some(found) = scan.next().expect("E26.7a: no record is missing") {
+                last = found.record.lsn;
+            }
+            assert_eq!(last, lsn, "E26.1");
+        });
     }
 }

@@ -12,9 +12,12 @@ use cedrat::txn::{Reader, ReaderFiles};
 use crate::common::{cedrat, command, files, json, printed, text};
 use crate::stores::one_of_each;
 
-/// Returns the lines of a dump without the first one, which names the LSN.
-fn dump(store: &Path) -> String {
-    printed(&cedrat(&["dump", text(store)])).split_once('\n').expect("several lines").1.to_owned()
+/// Returns the lines of a dump without the first one, which names the LSN. They are sorted: a split that was made for an entry stays
+/// without the entry, and changes the order of a table.
+fn dump(store: &Path) -> Vec<String> {
+    let mut lines: Vec<String> = printed(&cedrat(&["dump", text(store)])).lines().skip(1).map(str::to_owned).collect();
+    lines.sort();
+    lines
 }
 
 /// E26.1, E26.3: the command is another process.
@@ -37,12 +40,12 @@ fn open_store_is_dumped_and_verified() {
     assert!(files(&place) == before, "E26.3: a file was changed");
     let mut txn = store.begin();
     table.insert(&mut txn, &99_999, &"uncommitted".to_owned()).expect("there is room");
-    assert_eq!(dump(&place), beside, "E26.1");
+    assert!(dump(&place) == beside, "E26.1");
     txn.commit(Commit::Sync).expect("there is room");
     let after = dump(&place);
-    assert_ne!(after, beside, "E26.1a");
+    assert_eq!(after.len(), beside.len() + 1, "E26.1a");
     store.close().expect("it is not in use");
-    assert_eq!(dump(&place), after, "E26.1");
+    assert!(dump(&place) == after, "E26.1");
 }
 
 /// A bank in another process, and the number of transfers that it has acknowledged.

@@ -16,7 +16,7 @@ use crate::options::Options;
 use crate::space::GROUP_PAGES;
 use crate::store::CATALOGUE;
 
-/// The length of the copied log at which a copy is begun anew, so that views need not read all of it again.
+/// The length of the copied log at which a copy is begun anew if there is a newer checkpoint.
 const LOG_LEN_MAX: ByteLen = ByteLen(64 << 20);
 
 /// A private copy of a store: its log from a checkpoint on, its heaps at that time, and the pages that were needed.
@@ -118,9 +118,10 @@ impl Copy {
         Ok(pages)
     }
 
-    /// Whether views read so much log that another copy, from a newer checkpoint on, would be better.
-    pub(super) fn is_long(&self) -> bool {
-        self.log.bytes() > LOG_LEN_MAX
+    /// Whether another copy, from a newer checkpoint on, would be better: views read much log.
+    pub(super) fn is_outdated(&self, live: &Arc<dyn Media>) -> Result<bool> {
+        let own = self.log.control().checkpoint;
+        Ok(self.log.bytes() > LOG_LEN_MAX && Log::look_at_control(live)?.checkpoint.redo_lsn > own.redo_lsn)
     }
 
     pub(super) fn pages(&self) -> &Arc<PagesBeside> {

@@ -200,7 +200,7 @@ impl Opening<'_> {
         // Opened anew: files that were removed since may have other ones of their names.
         let live = copy::live(self.files, self.options)?;
         let mut extended = match copy.take() {
-            Some(copy) if !copy.is_long() => copy.extend(&live)?,
+            Some(copy) if !copy.is_outdated(&live)? => copy.extend(&live)?,
             _ => Extended::Ended,
         };
         if let (Extended::Ended, Some(before), true) = (&extended, before, planted!("other_opening_not_followed")) {
