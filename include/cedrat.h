@@ -11,7 +11,8 @@
  *   with a cedrat_txn), cedrat_message (calls with a store, heap, change stream or consumer, cedrat_graph_open,
  *   cedrat_records_open),
  *   cedrat_graph_message (calls with a graph, or with a collection of its objects), cedrat_log_message (calls with a log
- *   or cursor), or in the buffer of cedrat_open, cedrat_open_as_of, cedrat_restore, cedrat_restore_stream and cedrat_log_open.
+ *   or cursor), or in the buffer of cedrat_open, cedrat_open_as_of, cedrat_open_read_only,
+ *   cedrat_restore, cedrat_restore_stream and cedrat_log_open.
  * - A null pointer is CEDRAT_NULL, unless a meaning is documented.
  * - Calls with a store, a heap, a graph or a log may come from any thread at any time. A thread descriptor belongs to one thread
  *   at a time; it may be handed to another between transactions. A cursor, a change stream, a collection or a cedrat_txn belongs
@@ -80,7 +81,7 @@ typedef enum cedrat_status {
   CEDRAT_ROLLED_BACK = 19,
   /* A class was dropped, because no object had it (cedrat_graph_collect_drop_classes). Define it again, under a new number. */
   CEDRAT_CLASS_DROPPED = 20,
-  /* The store is a view of the past (cedrat_open_as_of), which is only read. */
+  /* The store is a view (cedrat_open_as_of, cedrat_open_read_only), which is only read. */
   CEDRAT_READ_ONLY = 21,
   /* A change stream needs log that neither the store nor its archive has any more. Read the data itself, and begin a new stream; a
    * consumer calls cedrat_consumer_restart. */
@@ -503,6 +504,18 @@ cedrat_status cedrat_restore_stream(cedrat_stream_read read, void *context, cons
  * Errors: those of cedrat_restore for backup, archive and moment, and those of cedrat_open. CEDRAT_EXISTS, CEDRAT_IO: scratch has files. */
 cedrat_status cedrat_open_as_of(const char *backup, const char *archive, const char *scratch, const cedrat_restore_options *moment,
                                 const cedrat_options *options, cedrat_store **store, uint64_t *lsn, char *message, size_t message_len);
+
+/* Opens a store that this process or another one has open, or none has, to be read as of its newest durable record. If lsn is not null, *lsn
+ * becomes that LSN. Nothing in the directory is changed, and the process that has the store open is not involved. All pages and heaps are
+ * copied to the directory for temporary files, where cedrat_close deletes them. To see later commits, open the store again.
+ *
+ * The store has all that had committed up to the LSN; prepared transactions without an outcome are rolled back in it. It is used like a view
+ * (cedrat_open_as_of): calls that would change it are CEDRAT_READ_ONLY, plain stores CEDRAT_MISUSE. options are those of cedrat_open, without
+ * volatile_memory, archive and backup; they may be null.
+ *
+ * Errors: those of cedrat_open, except CEDRAT_IN_USE. */
+cedrat_status cedrat_open_read_only(const char *directory, const cedrat_options *options, cedrat_store **store, uint64_t *lsn, char *message,
+                                    size_t message_len);
 
 /* Writes 1 to *stable if the commit with this LSN, and each before it, is durable, otherwise 0. If wait is not 0, it
  * waits until they are durable.

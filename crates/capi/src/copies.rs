@@ -215,6 +215,35 @@ pub(crate) unsafe extern "C" fn cedrat_restore_stream(
     unsafe { says(restore, (message, message_len)) }
 }
 
+/// `cedrat_open_read_only`.
+///
+/// # Safety
+/// 1 and 4 of `border`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_open_read_only(
+    directory: *const c_char,
+    options: *const StoreChoices,
+    store: *mut *const Opened,
+    lsn: *mut u64,
+    message: *mut c_char,
+    message_len: usize,
+) -> Status {
+    let open = || {
+        // SAFETY: 1.
+        let (options, directory) = unsafe { (given(options), text(directory, "directory")?) };
+        // SAFETY: 1.
+        let encryption = unsafe { keys(options.key, options.older_key)? };
+        let (opened, as_of) = Opened::beside(directory, encryption, options)?;
+        if !lsn.is_null() {
+            // SAFETY: 1.
+            unsafe { room(lsn, "lsn")? }.write(as_of.get());
+        }
+        Ok(opened)
+    };
+    // SAFETY: 1 and 4.
+    unsafe { open_as(store, (message, message_len), "store", open) }
+}
+
 /// `cedrat_open_as_of`.
 ///
 /// # Safety

@@ -3,7 +3,7 @@
 use front::Store;
 use front::heap::{Commit, Error, Heap, Held, Memory};
 use front::media::{Encryption, Media, RealDisk};
-use front::txn::{BackupOptions, RestoreTarget, ScrubOptions, View, open_as_of};
+use front::txn::{BackupOptions, Reader, ReaderFiles, RestoreTarget, ScrubOptions, View, open_as_of};
 use front::wal::Lsn;
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -136,6 +136,25 @@ impl Opened {
         let view = View { backup: Arc::clone(chain.media()), archive, moment, scratch };
         let (store, lsn) = open_as_of(&view, options, front::registry())?;
         Ok((Opened::of(store.memory(), Some(store), choices), lsn))
+    }
+
+    /// Opens a store that another process may have open, to be read, and returns the LSN as of which it is. All pages are copied: C has
+    /// no call that repeats what meets a newer page.
+    pub(crate) fn beside(
+        directory: &str,
+        encryption: Option<Encryption>,
+        choices: StoreChoices,
+    ) -> Result<(Arc<Opened>, Lsn)> {
+        let mut options = choices.to_options()?;
+        options.encryption = encryption;
+        if choices.volatile_memory != 0 || choices.archive.is_some() || choices.backup.is_some() {
+            let text = "a reader takes neither an archive nor a backup; leave volatile_memory, archive and backup zero";
+            return Err(Failure::new(Status::Options, text));
+        }
+        let files = ReaderFiles { copies_pages: true, ..front::reader_files(directory, std::env::temp_dir()) };
+        let reader = Reader::open(files, options, front::registry())?;
+        let store = reader.store();
+        Ok((Opened::of(store.memory(), Some(store), choices), reader.lsn()))
     }
 
     fn of(memory: Memory, store: Option<Store>, choices: StoreChoices) -> Arc<Opened> {

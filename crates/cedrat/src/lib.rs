@@ -1,8 +1,12 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod temporary;
+
 use std::path::Path;
 use std::sync::Arc;
+
+use temporary::TemporaryDisk;
 
 #[doc(inline)]
 pub use cedrat_check as check;
@@ -47,13 +51,13 @@ pub mod txn {
         BranchError, Change, ChangeSet, ChangeStream, CheckReport, Clock, Commit, Consumer, ConsumerOptions,
         ConsumerStatus, Error, Finish, FixedRestore, FixedSet, FollowProgress, Follower, ForgetBefore, FormatFixed,
         FormatFresh, FormatPage, HeuristicBranch, HeuristicOutcome, INLINE_LEN_MAX, InDoubt, LogicalUndo, Meaning,
-        OpenError, Opening, Operation, Options, Pin, PinHolder, Pins, Prepared, Progress, Quorum, RecordId,
-        RecoveryReport, Refused, Registry, Rehearsal, RemainingLog, ReplicaError, ReplicaFiles, ReplicaOptions,
-        ReplicaServer, ReplicaStatus, RestorePage, RestoreReport, RestoreTarget, Result, Savepoint, ScrubOptions,
-        ScrubProgress, ScrubReport, SetRange, SettledChanges, SlottedDelete, SlottedInsert, SlottedUpdate, SmallBytes,
-        Store, StreamToken, SystemClock, Txn, TxnOptions, Undo, Undone, Upkeep, UpkeepProgress, VersionedDelete,
-        VersionedInsert, VersionedUpdate, VersionedWithdraw, View, Vote, archive_remaining_log, check_backup,
-        forget_archive, open_as_of, promote, restore, restore_stream,
+        MediaSource, OpenError, Opening, Operation, Options, Pin, PinHolder, Pins, Prepared, Progress, Quorum, Reader,
+        ReaderFiles, RecordId, RecoveryReport, Refused, Registry, Rehearsal, RemainingLog, ReplicaError, ReplicaFiles,
+        ReplicaOptions, ReplicaServer, ReplicaStatus, RestorePage, RestoreReport, RestoreTarget, Result, Savepoint,
+        ScrubOptions, ScrubProgress, ScrubReport, SetRange, SettledChanges, SlottedDelete, SlottedInsert,
+        SlottedUpdate, SmallBytes, Store, StreamToken, SystemClock, Txn, TxnOptions, Undo, Undone, Upkeep,
+        UpkeepProgress, VersionedDelete, VersionedInsert, VersionedUpdate, VersionedWithdraw, View, Vote,
+        archive_remaining_log, check_backup, forget_archive, open_as_of, promote, restore, restore_stream,
     };
     #[doc(inline)]
     pub use cedrat_txn::{
@@ -308,6 +312,26 @@ pub fn open_as_of_with(
     cedrat_txn::open_as_of(&view, options, registry())
 }
 
+/// Opens a reader of the store in a directory, which may be open in this process or another one: [`Reader::open`](txn::Reader::open)
+/// with default options. Its private files are in the directory for temporary files.
+///
+/// # Errors
+/// Those of [`Reader::open`](txn::Reader::open).
+pub fn open_read_only(directory: impl AsRef<Path>) -> Result<txn::Reader, OpenError> {
+    txn::Reader::open(reader_files(directory, std::env::temp_dir()), Options::default(), registry())
+}
+
+/// Returns the directories of a reader: that of the store, and new ones within `scratch` for its private files, which are deleted
+/// when nothing uses them any more.
+pub fn reader_files(directory: impl AsRef<Path>, scratch: impl AsRef<Path>) -> txn::ReaderFiles {
+    let (directory, scratch) = (directory.as_ref().to_owned(), scratch.as_ref().to_owned());
+    txn::ReaderFiles {
+        store: Arc::new(move || Ok(disk(&directory))),
+        scratch: Arc::new(move || Ok(Arc::new(TemporaryDisk::create(&scratch)?) as Disk)),
+        copies_pages: false,
+    }
+}
+
 /// Returns the files of a [replica](txn::Follower) in a directory, which may be missing: the file that marks it, and the directories
 /// `base` and `archive`.
 pub fn replica_in(directory: impl AsRef<Path>) -> txn::ReplicaFiles {
@@ -346,6 +370,8 @@ mod documentation {
     struct CommitModes;
     #[doc = include_str!("../../../docs/use/backup.md")]
     struct Backup;
+    #[doc = include_str!("../../../docs/use/readers.md")]
+    struct Readers;
     #[doc = include_str!("../../../docs/use/encryption.md")]
     struct Encryption;
     #[doc = include_str!("../../../docs/use/changes.md")]

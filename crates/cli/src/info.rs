@@ -30,6 +30,8 @@ struct About {
     scan_lsn: u64,
     /// The first LSN that is not in the log.
     end_lsn: u64,
+    /// Whether another process has the store open.
+    open_elsewhere: bool,
     /// Whether opening would find something to recover.
     needs_recovery: bool,
     /// In-doubt transactions.
@@ -69,7 +71,7 @@ pub(crate) struct File {
 
 /// Prints what is known of a store.
 pub(crate) fn info(arguments: &Info, disks: &Disks) -> Outcome {
-    let looked = Looked::at(&arguments.directory, disks)?;
+    let looked = Looked::at_any(&arguments.directory, disks)?;
     let found = &looked.found;
     let in_doubt = looked.in_doubt()?.into_iter().map(|branch| Branch {
         id: digits(&branch.id),
@@ -94,6 +96,7 @@ pub(crate) fn info(arguments: &Info, disks: &Disks) -> Outcome {
         redo_lsn: control.checkpoint.redo_lsn.get(),
         scan_lsn: control.checkpoint.scan_lsn.get(),
         end_lsn: found.end_lsn().get(),
+        open_elsewhere: looked.is_open_elsewhere(),
         needs_recovery: scan.next()?.is_some(),
         in_doubt: in_doubt.collect(),
         heuristic: heuristic.collect(),
@@ -116,7 +119,9 @@ pub(crate) fn digits(bytes: &[u8]) -> String {
 }
 
 fn print(about: &About) -> Outcome {
-    let recovery = if about.needs_recovery {
+    let recovery = if about.open_elsewhere {
+        format!("open in another process; after a crash, the log would be read from LSN {}", about.scan_lsn)
+    } else if about.needs_recovery {
         format!("opening will read the log from LSN {}", about.scan_lsn)
     } else {
         "nothing to recover".to_string()

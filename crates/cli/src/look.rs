@@ -6,9 +6,10 @@ use std::{fs, io};
 use cedrat::media::{LockGuard, Media as _, OpenMode, RealDisk};
 use cedrat::txn::{Options, Store};
 use cedrat_txn::{HeuristicBranch, InDoubt, LOCK_FILE};
-use cedrat_wal::{CONTROL_FILE, Found, Log};
+use cedrat_wal::{CONTROL_FILE, Found, Log, LogBeside};
+use tempfile::TempDir;
 
-use crate::disks::Disks;
+use crate::disks::{self, Disks};
 use crate::output::{Context, Failure, Outcome, fail};
 
 /// A store that no other process can open while this lives.
@@ -17,6 +18,32 @@ pub(crate) struct Looked {
     /// Whether aligned reads and writes of the store bypass the operating system's cache.
     pub(crate) is_direct: bool,
     _alone: Option<LockGuard>,
+    /// The copy of a log that another process writes.
+    scratch: Option<TempDir>,
+}
+
+/// The number of attempts to copy a log that another process writes.
+const ATTEMPTS: usize = 16;
+
+/// Returns a private copy of the log of a store that another process has open.
+fn copy_of_log(directory: &Path, scratch: &Path, disks: &Disks) -> Result<Found, Failure> {
+    let live = disks.open(directory)?;
+    let to = disks::scratch(&*live, scratch)?;
+    let mut copy = LogBeside::begin(&live, &to).while_doing(directory.display())?;
+    match copy.extend(&live).while_doing(directory.display())? {
+        Some(_) => Ok(copy.found()?),
+        None => fail("another process opens the store now; try again"),
+    }
+}
+
+/// Whether another process has the store in a directory open.
+pub(crate) fn is_open_elsewhere(directory: &Path, disks: &Disks) -> Result<bool, Failure> {
+    is_directory(directory)?;
+    match disks.open(directory)?.lock(LOCK_FILE) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
+        // What is wrong with the directory is reported by those that read it.
+        _ => Ok(false),
+    }
 }
 
 /// Says what is wrong with a path at which no store can be.
@@ -65,7 +92,32 @@ impl Looked {
         };
         let found = Log::look(&media).while_doing(directory.display())?;
         let is_direct = disk.open(CONTROL_FILE, OpenMode::Read).is_ok_and(|file| disk.is_direct(file));
-        Ok(Looked { found, is_direct, _alone: alone })
+        Ok(Looked { found, is_direct, _alone: alone, scratch: None })
+    }
+
+    /// Reads control file and log as [`at`](Looked::at) does, also of a store that another process has open: as of the newest record.
+    pub(crate) fn at_any(directory: &Path, disks: &Disks) -> Result<Looked, Failure> {
+        if !is_open_elsewhere(directory, disks)? {
+            return Looked::at(directory, disks);
+        }
+        let scratch = tempfile::tempdir()?;
+        let mut attempts = 0;
+        let found = loop {
+            attempts += 1;
+            // The log may be recycled while it is read.
+            match copy_of_log(directory, &scratch.path().join(attempts.to_string()), disks) {
+                Err(_) if attempts < ATTEMPTS => {}
+                found => break found?,
+            }
+        };
+        let disk = RealDisk::new(directory);
+        let is_direct = disk.open(CONTROL_FILE, OpenMode::Read).is_ok_and(|file| disk.is_direct(file));
+        Ok(Looked { found, is_direct, _alone: None, scratch: Some(scratch) })
+    }
+
+    /// Whether another process has the store open.
+    pub(crate) fn is_open_elsewhere(&self) -> bool {
+        self.scratch.is_some()
     }
 
     /// Returns the log, and what keeps other processes from opening the store.

@@ -7,7 +7,7 @@ use cedrat::graph::{self, Graph};
 use cedrat::media::Media;
 use cedrat::objects::{self, Objects};
 use cedrat::structures::{Catalogue, Checked, Kind, Named, check_named};
-use cedrat::txn::{BackupChain, Options, Progress, RestoreTarget, Store, Txn, View, open_as_of};
+use cedrat::txn::{BackupChain, Options, Progress, Reader, ReaderFiles, RestoreTarget, Store, Txn, View, open_as_of};
 use cedrat::wal::Lsn;
 use cedrat_heap::HeapInfo;
 use cedrat_media::Overlay;
@@ -36,7 +36,7 @@ struct Verdict {
     /// Why it is not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     problems: Vec<String>,
-    /// The LSN to which a backup, or as of which a store, was checked.
+    /// The LSN to which a backup, or as of which a store, was checked. Of a store that another process has open, the newest one.
     #[serde(skip_serializing_if = "Option::is_none")]
     up_to: Option<u64>,
     /// Whether a backup was opened since it was made, so that only what is in use was checked.
@@ -118,7 +118,7 @@ fn viewed(
     let options = Options { progress: Some(on(&bar)), ..looking() };
     let (store, lsn) = open_as_of(&view, options, crate::registry()).while_doing("restoring the backup")?;
     bar.finish_and_clear();
-    Ok((Recovered { store, _scratch: scratch }, lsn, disk))
+    Ok((Recovered { store, _scratch: Some(scratch) }, lsn, disk))
 }
 
 /// A store to be read: as recovery leaves it, or as it was at a moment.
@@ -134,6 +134,9 @@ impl ToRead {
     pub(crate) fn open(read: &Read, disks: &Disks) -> Result<ToRead, Failure> {
         let Some(Moment(moment)) = read.as_of else {
             let directory = read.directory.as_deref().unwrap_or(Path::new("."));
+            if look::is_open_elsewhere(directory, disks)? {
+                return ToRead::beside(directory, disks);
+            }
             // A directory without a store is refused before anything is prepared for it.
             let (store, lsn) = {
                 let Looked { found, .. } = Looked::at(directory, disks)?;
@@ -156,15 +159,30 @@ impl ToRead {
     }
 }
 
+impl ToRead {
+    /// Opens a store that another process has open, as of its newest record, with a copy of all its pages.
+    fn beside(directory: &Path, disks: &Disks) -> Result<ToRead, Failure> {
+        let bar = progress(0, "copying the store, which is open elsewhere");
+        let files = ReaderFiles { copies_pages: true, ..cedrat::reader_files(directory, std::env::temp_dir()) };
+        let options = disks.options(Options { progress: Some(on(&bar)), ..looking() });
+        let reader = Reader::open(files, options, crate::registry()).while_doing("reading beside another process")?;
+        bar.finish_and_clear();
+        let (store, lsn) = (reader.store(), reader.lsn());
+        let heaps = cedrat_heap::look(&*reader.media(), &store.log().control().store)?;
+        Ok(ToRead { recovered: Recovered { store, _scratch: None }, lsn, heaps })
+    }
+}
+
 /// Verifies a store.
 pub(crate) fn verify(arguments: &Verify, disks: &Disks) -> Outcome {
+    let mut is_beside = false;
     if let Some(directory) = &arguments.read.directory {
         // A directory without a store has no verdict.
-        drop(Looked::at(directory, disks)?);
+        is_beside = Looked::at_any(directory, disks)?.is_open_elsewhere();
     }
     let mut verdict = Verdict::default();
     let examined = ToRead::open(&arguments.read, disks).and_then(|read| {
-        verdict.up_to = arguments.read.as_of.map(|_| read.lsn.get());
+        verdict.up_to = (is_beside || arguments.read.as_of.is_some()).then_some(read.lsn.get());
         examine(&read.recovered, arguments.class_tag, &mut verdict)
     });
     verdict.problems.extend(examined.err().map(|Failure(problem)| problem));
@@ -175,7 +193,15 @@ pub(crate) fn verify(arguments: &Verify, disks: &Disks) -> Outcome {
 /// A store as recovery leaves it, with what recovery has written elsewhere.
 pub(crate) struct Recovered {
     pub(crate) store: Store,
-    _scratch: TempDir,
+    _scratch: Option<TempDir>,
+}
+
+/// Opens the store in `directory` without changing it, as [`recovered`] does, or as of its newest record if another process has it open.
+pub(crate) fn opened(directory: &Path, disks: &Disks) -> Result<Recovered, Failure> {
+    match look::is_open_elsewhere(directory, disks)? {
+        true => Ok(ToRead::beside(directory, disks)?.recovered),
+        false => recovered(directory, disks),
+    }
 }
 
 /// Recovers the store in `directory` without changing it, and rolls back prepared transactions where that has written.
@@ -230,7 +256,7 @@ fn recovered_on(overlay: Arc<Overlay>, scratch: TempDir) -> Result<Recovered, Fa
     let options = Options { progress: Some(on(&bar)), ..looking() };
     let store = Store::open(overlay, options, crate::registry()).while_doing("recovering")?;
     bar.finish_and_clear();
-    Ok(Recovered { store, _scratch: scratch })
+    Ok(Recovered { store, _scratch: Some(scratch) })
 }
 
 /// Walks all of a recovered store.

@@ -38,6 +38,22 @@ pub trait ForwardMedia: Send + Sync + Debug {
     fn forward_list(&self, directory: &str) -> io::Result<Vec<String>> {
         self.target().list(&self.target_directory(directory))
     }
+
+    /// Makes a file durable, as [`Media::sync`].
+    ///
+    /// # Errors
+    /// Those of [`Media::sync`].
+    fn forward_sync(&self, file: FileId) -> io::Result<()> {
+        self.target().sync(file)
+    }
+
+    /// Reads bytes, as [`Media::read_at`].
+    ///
+    /// # Errors
+    /// Those of [`Media::read_at`].
+    fn forward_read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.target().read_at(file, offset, buffer)
+    }
 }
 
 impl<M: ForwardMedia> Media for M {
@@ -66,7 +82,7 @@ impl<M: ForwardMedia> Media for M {
     }
 
     fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.target().read_at(file, offset, buffer)
+        self.forward_read_at(file, offset, buffer)
     }
 
     fn write_at(&self, file: FileId, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<usize> {
@@ -74,7 +90,7 @@ impl<M: ForwardMedia> Media for M {
     }
 
     fn sync(&self, file: FileId) -> io::Result<()> {
-        self.target().sync(file)
+        self.forward_sync(file)
     }
 
     fn allocate(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {

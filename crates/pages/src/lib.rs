@@ -17,6 +17,7 @@
 #![deny(unsafe_code)]
 
 mod at_home;
+mod beside;
 mod cleaner;
 mod copy;
 mod double_write;
@@ -42,6 +43,7 @@ mod write_back;
 mod written;
 
 pub use at_home::PageAtHome;
+pub use beside::{PagesAsOf, PagesBeside};
 pub use cleaner::Cleaner;
 pub use copy::{CopiedPages, EarlierPages, check_copied_pages, copy_page_files, grow_page_file};
 pub use double_write::{DOUBLE_WRITE_FILE, pages_in_double_write};

@@ -61,6 +61,12 @@ fn open(view: &View, options: Options, registry: Registry) -> Result<(Store, Lsn
     overlay.list_all();
     // A view is read and dropped: what redo changes goes to the scratch medium once, whether on demand or before.
     let store = Store::open(to, Options { create: false, redo_on_demand_bytes: u64::MAX, ..options }, registry)?;
+    make_read_only(&store)?;
+    Ok((store, lsn))
+}
+
+/// Rolls back prepared transactions, and lets the store refuse changes from now on.
+pub(crate) fn make_read_only(store: &Store) -> Result<()> {
     for branch in store.in_doubt()? {
         if !planted!("view_keeps_prepared_branch") {
             store.prepared(&branch.id)?.rollback()?;
@@ -71,5 +77,5 @@ fn open(view: &View, options: Options, registry: Registry) -> Result<(Store, Lsn
         // No other view and no restore would have them.
         store.inner.memory.refuse_plain_stores();
     }
-    Ok((store, lsn))
+    Ok(())
 }

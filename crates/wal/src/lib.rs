@@ -19,6 +19,7 @@
 mod ahead;
 mod archive;
 mod backwards;
+mod beside;
 mod block;
 mod check;
 mod checksum;
@@ -63,6 +64,7 @@ mod writer;
 
 pub use archive::{ArchivedLog, FoundArchive, LogArchive};
 pub use backwards::{Backwards, RecordsAt};
+pub use beside::LogBeside;
 pub use checksum::StoreId;
 pub use control::{CONTROL_FILE, Checkpoint, Control, ControlPartition, NAME_LEN_MAX, PARTITIONS_MAX};
 pub use copy::{CopiedLog, CopyEnd, LogCopy};

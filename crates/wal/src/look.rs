@@ -6,7 +6,7 @@
 
 use cedrat_media::{AlignedBuf, FileId, Media, OpenMode};
 use cedrat_sync::atomic::AtomicU64;
-use cedrat_sync::{Arc, RwLock};
+use cedrat_sync::{Arc, RwLock, planted};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
@@ -182,6 +182,21 @@ impl Walked {
         Walked { blocks, stop: from, head: Head::Missing, newest: VecDeque::new(), index: Vec::new() }
     }
 
+    /// Goes on over whole blocks to the end of the partition. `recorded` returns the LSN up to which records were durable.
+    fn to_end(&mut self, mut recorded: impl FnMut(&BlockHeader) -> Lsn) -> Result<(), LogError> {
+        loop {
+            let (head, header) = self.blocks.head(self.stop)?;
+            let (Head::Whole, Some(header)) = (head, header) else {
+                self.head = head;
+                break;
+            };
+            let recorded = recorded(&header);
+            self.add(header, recorded);
+        }
+        self.blocks.chunk_len = CHUNK_LEN;
+        Ok(())
+    }
+
     /// Goes on behind a block. Records up to `recorded` were durable.
     fn add(&mut self, header: BlockHeader, recorded: Lsn) {
         const INDEX_STEP: u64 = 64 << 10;
@@ -230,9 +245,43 @@ pub(crate) fn ends(reader: &Arc<Reader>, control: &Control) -> Result<Ends, LogE
         seen: first.previous(),
     };
     let mut walks = Vec::new();
-    for (index, known) in control.partitions.iter().enumerate() {
-        walks.push(walk(reader, PartitionId(index as u16), known.scan_from, &mut recorded)?);
+    for index in 0..control.partitions.len() {
+        walks.push(walk(reader, control, PartitionId(index as u16), BehindLen::ALL, &mut recorded)?);
     }
+    ends_of(reader, control, walks, recorded)
+}
+
+/// Finds the end of a log that another process may be writing: all records up to it are there, and up to `known` were before.
+///
+/// Blocks appear while this reads, so what a block of one partition promises may not have been there when another partition was read.
+/// A second walk finds everything that the first one has found promised: that was durable before the second one began (E26.2).
+pub(crate) fn ends_beside(reader: &Arc<Reader>, control: &Control, known: Lsn) -> Result<Ends, LogError> {
+    let first = reader.epochs.newest().map_or(Lsn::new(1), |epoch| epoch.first);
+    let mut recorded = RecordedDurable {
+        lsn: control.promise.max(first.previous()).max(known),
+        own: control.partitions.iter().map(|known| known.durable_below).collect(),
+        seen: first.previous(),
+    };
+    let mut walks = Vec::new();
+    for index in 0..control.partitions.len() {
+        walks.push(walk(reader, control, PartitionId(index as u16), BehindLen::NEAR, &mut recorded)?);
+    }
+    for walked in walks.iter_mut().filter(|_| !planted!("live_log_walked_once")) {
+        walked.blocks = Blocks::new(reader, walked.blocks.partition, LogOffset::new(u64::MAX));
+        walked.to_end(|_| recorded.lsn)?;
+    }
+    let promised = recorded.lsn;
+    let ends = ends_of(reader, control, walks, recorded)?;
+    Ok(if planted!("unpromised_log_not_read") { Ends { end: promised.next(), ..ends } } else { ends })
+}
+
+/// Returns the ends of partitions that were walked over.
+fn ends_of(
+    reader: &Arc<Reader>,
+    control: &Control,
+    mut walks: Vec<Walked>,
+    recorded: RecordedDurable,
+) -> Result<Ends, LogError> {
     let mut numbers = Vec::new();
     for walked in &mut walks {
         verify_newest(walked, &recorded, &mut numbers)?;
@@ -285,31 +334,38 @@ pub(crate) fn archived_ends(reader: &Arc<Reader>, control: &Control) -> Result<E
     Ok(Ends { end, seen: end.previous(), promised: stops.clone(), stops, index: indexes })
 }
 
+/// The number of bytes after the end of a partition in which blocks are searched.
+#[derive(Clone, Copy, Debug)]
+struct BehindLen(u64);
+
+impl BehindLen {
+    /// Everything that the partition has.
+    const ALL: BehindLen = BehindLen(u64::MAX);
+    /// Enough for the block after a damaged one, unless options allow longer blocks.
+    const NEAR: BehindLen = BehindLen(2 << 20);
+}
+
 /// Walks over the block headers of a partition to its end, and over the blocks after the end.
 fn walk(
     reader: &Arc<Reader>,
+    control: &Control,
     partition: PartitionId,
-    from: LogOffset,
+    behind_len: BehindLen,
     recorded: &mut RecordedDurable,
 ) -> Result<Walked, LogError> {
+    let from = control.partitions[partition.index()].scan_from;
     let mut walked = Walked::new(reader, partition, from, LogOffset::new(u64::MAX));
-    loop {
-        let (head, header) = walked.blocks.head(walked.stop)?;
-        let (Head::Whole, Some(header)) = (head, header) else {
-            walked.head = head;
-            break;
-        };
-        recorded.take(partition, &header);
-        walked.add(header, recorded.lsn);
-    }
-    walked.blocks.chunk_len = CHUNK_LEN;
-    behind(&mut walked, recorded)?;
+    walked.to_end(|header| {
+        recorded.take(partition, header);
+        recorded.lsn
+    })?;
+    behind(&mut walked, behind_len, recorded)?;
     Ok(walked)
 }
 
 /// Collects the recorded durable LSNs of valid blocks after the end of a partition. After a crash with several writes in flight
 /// such blocks are normal; they have no owner, but what they promise was durable.
-fn behind(walked: &mut Walked, recorded: &mut RecordedDurable) -> Result<(), LogError> {
+fn behind(walked: &mut Walked, len: BehindLen, recorded: &mut RecordedDurable) -> Result<(), LogError> {
     let reader = Arc::clone(&walked.blocks.reader);
     let partition = walked.blocks.partition;
     let geometry = reader.geometry;
@@ -319,9 +375,10 @@ fn behind(walked: &mut Walked, recorded: &mut RecordedDurable) -> Result<(), Log
         let behind = in_use.range(geometry.sequence(walked.stop)..);
         behind.map(|(&sequence, slot)| (sequence, slot.len() - SEGMENT_HEADER_LEN)).collect()
     };
+    let until = LogOffset::new(walked.stop.get().saturating_add(len.0));
     for (sequence, len) in segments {
         let mut at = geometry.begin(sequence).max(walked.stop);
-        let end = LogOffset::new(geometry.begin(sequence).get() + len);
+        let end = LogOffset::new(geometry.begin(sequence).get() + len).min(until);
         while at < end {
             let (head, header) = walked.blocks.head(at)?;
             match (head, header) {

@@ -118,12 +118,34 @@ impl Found {
         Found::look_to(media, Faults::default(), ends)
     }
 
+    /// Looks at a log that another process may be writing, from the scan point of `control` on. All records up to `known` are
+    /// there.
+    pub(crate) fn look_beside(media: &Arc<dyn Media>, control: Control, known: Lsn) -> Result<Found, LogError> {
+        Found::look_with_control(media, control, Faults::default(), |reader, control| {
+            look::ends_beside(reader, control, known)
+        })
+    }
+
+    /// Looks at a log with this control file.
+    pub(crate) fn look_at(media: &Arc<dyn Media>, control: Control) -> Result<Found, LogError> {
+        Found::look_with_control(media, control, Faults::default(), look::ends)
+    }
+
     fn look_to(
         media: &Arc<dyn Media>,
         faults: Faults,
         ends: fn(&Arc<Reader>, &Control) -> Result<Ends, LogError>,
     ) -> Result<Found, LogError> {
         let (_, control) = open_control(media, OpenMode::Read)?;
+        Found::look_with_control(media, control, faults, ends)
+    }
+
+    fn look_with_control(
+        media: &Arc<dyn Media>,
+        control: Control,
+        faults: Faults,
+        ends: impl FnOnce(&Arc<Reader>, &Control) -> Result<Ends, LogError>,
+    ) -> Result<Found, LogError> {
         let (in_use, _) = look::files(&**media, &control, OpenMode::Read)?;
         let reader = Arc::new(look::reader(media, &control, in_use, faults));
         let ends = ends(&reader, &control)?;
@@ -243,6 +265,25 @@ impl Found {
             }
         }
         Ok(end)
+    }
+
+    /// Returns two ends of a partition: that of the blocks without a record after an LSN, and that of the blocks with a record up to it.
+    pub(crate) fn ends_up_to(&self, partition: PartitionId, last: Lsn) -> Result<(LogOffset, LogOffset), LogError> {
+        let stop = self.ends.stops[partition.index()];
+        let mut whole = self.first_block(partition, last);
+        let mut end = whole;
+        while end < stop {
+            let header = self.reader.header(Position { partition, offset: end })?;
+            if !header.is_empty() && header.first_lsn > last {
+                break;
+            }
+            end = header.end();
+            if !header.is_empty() && header.last_lsn > last {
+                break;
+            }
+            whole = end;
+        }
+        Ok((whole, end))
     }
 
     /// Reads one record.

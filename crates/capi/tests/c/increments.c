@@ -181,6 +181,36 @@ static void views(cedrat_store *store, cedrat_heap *heap, uint64_t lsn) {
   IS(CEDRAT_NULL, cedrat_open_as_of(place[FULL], NULL, NULL, NULL, NULL, &view, NULL, NULL, 0));
 }
 
+/* The store is open, and goes on (E26.1, E26.3). */
+static void reads_beside(cedrat_store *store, cedrat_heap *heap, const char *directory) {
+  cedrat_options options = {0};
+  cedrat_store *view;
+  cedrat_heap *viewed;
+  cedrat_thread *self;
+  uint64_t as_of, later;
+  char message[300] = "";
+  options.no_huge_pages = 1;
+  set(store, heap, 5);
+  OK(cedrat_open_read_only(directory, &options, &view, &as_of, message, sizeof message));
+  CHECK(as_of > 0 && value_of(view) == 5);
+  set(store, heap, 6);
+  CHECK(value_of(view) == 5 && value_of(store) == 6);
+  OK(cedrat_heap_open(view, "words", &viewed));
+  OK(cedrat_thread_create(view, &self));
+  OK(cedrat_begin(self));
+  OK(cedrat_store_word(self, word_of(viewed), 9));
+  IS(CEDRAT_READ_ONLY, cedrat_commit(self, CEDRAT_SYNC, NULL));
+  cedrat_thread_free(self);
+  OK(cedrat_close(view));
+  OK(cedrat_open_read_only(directory, &options, &view, &later, message, sizeof message));
+  CHECK(later > as_of && value_of(view) == 6);
+  OK(cedrat_close(view));
+
+  IS(CEDRAT_NULL, cedrat_open_read_only(NULL, NULL, &view, NULL, NULL, 0));
+  options.archive = place[ARCHIVE];
+  IS(CEDRAT_OPTIONS, cedrat_open_read_only(directory, &options, &view, NULL, NULL, 0));
+}
+
 int main(int count, char **arguments) {
   const char *since[] = {place[FULL], place[FIRST]}, *increments[] = {place[FIRST], place[SECOND]};
   cedrat_backup_options options = {0};
@@ -211,6 +241,7 @@ int main(int count, char **arguments) {
   refuses_increments(store);
   streams(store);
   views(store, heap, lsn);
+  reads_beside(store, heap, arguments[1]);
   OK(cedrat_close(store));
 
   restore.increments = increments;

@@ -62,7 +62,7 @@ impl From<HeapInfo> for Heap {
 
 /// Prints what the store's root says of its heaps.
 pub(crate) fn info(arguments: &arguments::HeapInfo, disks: &Disks) -> Outcome {
-    let Looked { found, .. } = &Looked::at(&arguments.directory, disks)?;
+    let Looked { found, .. } = &Looked::at_any(&arguments.directory, disks)?;
     let media = disks.open(&arguments.directory)?;
     let heaps = look(&*media, &found.control().store)?;
     let about = About { heaps: heaps.into_iter().map(Heap::from).collect() };

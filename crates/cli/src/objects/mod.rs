@@ -17,7 +17,7 @@ use crate::disks::Disks;
 use crate::java::{self, Classes, Meaning, Value, readable};
 use crate::look::Looked;
 use crate::output::{Context, Failure, Outcome, fail};
-use crate::verify::{Recovered, recovered};
+use crate::verify::{Recovered, opened};
 
 /// Name of Java's graph.
 const OF_JAVA: &str = "objects";
@@ -28,7 +28,7 @@ const PROBLEMS_MAX: usize = 100;
 /// Looks at the objects of a store.
 pub(crate) fn objects(arguments: &Objects, disks: &Disks) -> Outcome {
     // A directory without a store is refused before anything is prepared for it.
-    drop(Looked::at(&arguments.directory, disks)?);
+    drop(Looked::at_any(&arguments.directory, disks)?);
     let seen = Seen::open(arguments, disks)?;
     match &arguments.what {
         None => summary::summary(&seen, arguments.json),
@@ -48,7 +48,7 @@ struct Seen {
 
 impl Seen {
     fn open(arguments: &Objects, disks: &Disks) -> Result<Seen, Failure> {
-        let recovered = recovered(&arguments.directory, disks)?;
+        let recovered = opened(&arguments.directory, disks)?;
         let store = &recovered.store;
         let mut txn = store.begin();
         let all = Catalogue::open(store)?.list(&mut txn)?;

@@ -15,6 +15,7 @@ mod objects;
 mod page;
 mod pins;
 mod prepared;
+mod readers;
 mod replicas;
 mod salvage;
 mod space;

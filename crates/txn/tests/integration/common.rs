@@ -83,6 +83,7 @@ pub(crate) fn registry() -> Registry {
 }
 
 /// A small generator (xorshift).
+#[derive(Debug)]
 pub(crate) struct Random(u64);
 
 impl Random {

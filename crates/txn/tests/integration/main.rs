@@ -40,6 +40,8 @@ mod panics;
 mod parts;
 mod pins;
 mod prepared;
+mod reader;
+mod reader_random;
 mod rebuilt;
 mod rebuilt_since;
 mod refusals;
