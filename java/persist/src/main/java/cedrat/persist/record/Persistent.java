@@ -29,6 +29,20 @@ public interface Persistent {
     /// @return the field's value, null if that is what it is
     Object readNull(Persistable base, Slot.Field field);
 
+    /// Returns an element of the table of a large map, which is loaded if it is not.
+    ///
+    /// @param table an array that may be one of another store, or of none
+    Object readElement(Object[] table, int index);
+
+    /// Whether a map is one that is loaded by part, or that of a set which is.
+    boolean isByPart(Object map);
+
+    /// Loads the bucket of a hash of such a map.
+    void loadBucket(Object map, int hash);
+
+    /// Waits for threads that are unloading a part of a collection, which this transaction has locked.
+    void awaitUnloading(Object owner);
+
     /// Whether a field of an object is stored: not if it is transient, in most classes.
     ///
     /// @param base an object whose identity is of this store

@@ -9,6 +9,7 @@ import cedrat.persist.codec.Shape;
 import cedrat.persist.codec.Words;
 import cedrat.persist.form.ConstantForm;
 import cedrat.persist.form.FormShape;
+import cedrat.persist.form.PartForm;
 import cedrat.persist.lock.MonitorCycles;
 import cedrat.persist.lock.Unbroken;
 import cedrat.persist.memory.Memory;
@@ -88,6 +89,15 @@ final class Loader {
             engine.hooks.refersTo(word);
         }
         return known;
+    }
+
+    /// Loads what a part of a collection leads to.
+    ///
+    /// @return keys and values, or elements, as they are in the store
+    Object[] part(long word) throws GraphStoreException {
+        boolean isOutermost = loading.getReadHoldCount() == 0;
+        boolean runsHooks = isOutermost && engine.hooks.areAny();
+        return (Object[]) (runsHooks ? loadWithHooks(word) : load(word, isOutermost));
     }
 
     private Object loadWithHooks(long word) throws GraphStoreException {
@@ -418,7 +428,8 @@ final class Loader {
         private void begin(Node node) throws GraphStoreException {
             node.isBegun = true;
             node.object = node.shape.create(node.bytes);
-            node.references = new Object[node.bytes.referenceCount()];
+            boolean isByPart = node.shape instanceof FormShape shape && shape.form.isByPart(node.bytes);
+            node.references = new Object[isByPart ? 0 : node.bytes.referenceCount()];
             readReferences(node);
             begun.addLast(node);
         }
@@ -431,7 +442,7 @@ final class Loader {
             for (int i = 0; i < node.references.length; i++) {
                 long word = node.bytes.reference(i);
                 if (!Words.isIdentity(word)) {
-                    node.references[i] = word == 0 ? null : engine.value(word);
+                    node.references[i] = value(node, word);
                     continue;
                 }
                 node.references[i] = engine.table.find(word);
@@ -451,6 +462,13 @@ final class Loader {
                 int to = Math.min(count, from + BATCH);
                 read(Arrays.copyOfRange(unknown, from, to), places, from, node.references);
             }
+        }
+
+        private Object value(Node node, long word) {
+            if (word == 0) {
+                return null;
+            }
+            return Words.tag(word) == Words.TEXT ? node.bytes.shortText(Words.payload(word)) : engine.value(word);
         }
 
         /// Reads some objects. What is complete by itself stands in `references` then, at the places from
@@ -507,6 +525,9 @@ final class Loader {
         private void publish() {
             List<ObjectIdentity> identities = new ArrayList<>(nodes.size());
             for (Node node : nodes.values()) {
+                if (node.shape instanceof FormShape shape && shape.form instanceof PartForm) {
+                    continue;
+                }
                 ObjectIdentity identity = new ObjectIdentity(engine, node.object, node.id, node.shape);
                 identity.bytes = node.bytes.length();
                 engine.attachLoaded(identity, node.object, node.stored);

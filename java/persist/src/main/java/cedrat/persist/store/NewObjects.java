@@ -2,6 +2,7 @@ package cedrat.persist.store;
 
 import cedrat.persist.boot.Persistable;
 import cedrat.persist.codec.Layout;
+import cedrat.persist.codec.MapPart;
 import cedrat.persist.codec.ObjectIdentity;
 import cedrat.persist.codec.Shape;
 import cedrat.persist.record.Changes;
@@ -125,6 +126,15 @@ final class NewObjects {
                 engine.attach(identity, fresh[i]);
             }
             engine.loaded.add(identity);
+        }
+    }
+
+    /// Lets the collections of new parts lead to these. The collections are known by now.
+    void attachParts(Engine engine) {
+        for (int i = 0; i < count; i++) {
+            if (fresh[i] instanceof MapPart part) {
+                engine.parts.attach(part, identities[i]);
+            }
         }
     }
 
