@@ -187,11 +187,14 @@ fn other_form(name: &str) -> Option<(Data, References)> {
     let (elements, entries) = (Cells::ELEMENTS, Cells::ENTRIES);
     match name {
         "ArrayList" | "Vector" | "Stack" => cells(Data::Size, elements),
+        // Each by neighbouring buckets of its hash table.
+        "HashMap.parts" | "HashSet.parts" => cells(Data::Parts, elements),
         "PriorityQueue" => cells(Data::Size, Cells { has_comparator: true, ..elements }),
         "ArrayDeque" => cells(Data::Ring, elements),
         "LinkedList" | "LinkedHashSet" => cells(Data::First, Cells { has_next: true, ..elements }),
         "LinkedHashMap" => cells(Data::FirstAndAccess, Cells { has_next: true, ..entries }),
         "HashSet"
+        | "HashSet.part"
         | "List.of"
         | "Set.of"
         | "stream.Stream.toList"
@@ -203,6 +206,7 @@ fn other_form(name: &str) -> Option<(Data, References)> {
         | "concurrent.ConcurrentLinkedDeque"
         | "Collections.singletonList" => cells(Data::Nothing, elements),
         "HashMap"
+        | "HashMap.part"
         | "Hashtable"
         | "IdentityHashMap"
         | "Properties"

@@ -40,13 +40,26 @@ final class LoadedParts {
             return array[index];
         }
         int number = Parts.part(index);
+        MapPart loaded = null;
         while (true) {
+            boolean isLoaded;
+            Object element;
             synchronized (parts) {
-                if (parts.isLoaded(number)) {
-                    return array[index];
-                }
+                isLoaded = parts.isLoaded(number);
+                element = array[index];
             }
-            load(parts, number);
+            if (isLoaded) {
+                // From here on it may be unloaded, at once if little may be loaded.
+                count(loaded);
+                return element;
+            }
+            loaded = loadNow(parts, number);
+        }
+    }
+
+    private void count(MapPart part) {
+        if (part != null) {
+            engine.loaded.add(part.identity);
         }
     }
 
@@ -68,15 +81,22 @@ final class LoadedParts {
         }
     }
 
-    /// Loads a part, unless it is loaded.
+    /// Loads a part of a collection that is locked, unless it is loaded.
     void load(Parts parts, int number) {
+        count(loadNow(parts, number));
+    }
+
+    /// Loads a part, unless it is loaded.
+    ///
+    /// @return the part, which is to be counted; null if it was loaded
+    private MapPart loadNow(Parts parts, int number) {
         boolean isLoaded = false;
         while (!isLoaded) {
             long word;
             int unloads;
             synchronized (parts) {
                 if (parts.isLoaded(number)) {
-                    return;
+                    return null;
                 }
                 word = parts.words[number];
                 unloads = parts.unloads();
@@ -84,10 +104,7 @@ final class LoadedParts {
             Object[] entries = word == 0 ? new Object[0] : read(word);
             isLoaded = install(parts, number, entries, unloads);
         }
-        MapPart part = parts.get(number);
-        if (part != null) {
-            engine.loaded.add(part.identity);
-        }
+        return parts.get(number);
     }
 
     private Object[] read(long word) {
@@ -142,6 +159,7 @@ final class LoadedParts {
             parts.loaded(part);
             part.collection = null;
         }
+        engine.loaded.add(identity);
     }
 
     /// Unloads a part, unless its collection is locked.

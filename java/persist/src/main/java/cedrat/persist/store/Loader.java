@@ -153,6 +153,8 @@ final class Loader {
                     known = object(word, layout, bytes, version);
                 } else if (shape.isConstant()) {
                     known = constant(word, shape, bytes, version);
+                } else if (shape instanceof FormShape form && form.form instanceof PartForm) {
+                    known = entries(word);
                 } else {
                     known = whole(word);
                 }
@@ -286,6 +288,22 @@ final class Loader {
             innermost = new Load(outer);
             try {
                 return innermost.load(node == null ? innermost.read(id) : node);
+            } finally {
+                innermost = outer;
+            }
+        } finally {
+            Unbroken.unlock(lock);
+        }
+    }
+
+    /// What a part of a collection leads to. It is not found by its identity.
+    private Object entries(long id) throws GraphStoreException {
+        lock.enter();
+        try {
+            Load outer = innermost;
+            innermost = new Load(outer);
+            try {
+                return innermost.load(innermost.read(id));
             } finally {
                 innermost = outer;
             }

@@ -121,6 +121,9 @@ final class NewObjects {
             ObjectIdentity identity = identities[i];
             identity.id = stored[i];
             identity.commit = null;
+            if (fresh[i] instanceof MapPart) {
+                continue;
+            }
             engine.table.add(identity);
             if (!(identity.shape instanceof Layout)) {
                 engine.attach(identity, fresh[i]);
