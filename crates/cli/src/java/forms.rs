@@ -74,6 +74,8 @@ enum Data {
     Random,
     /// Number of used cells.
     Size,
+    /// Number of entries of all parts, that of buckets, and what depends on hash codes.
+    Parts,
     Ring,
     First,
     FirstAndAccess,
@@ -256,6 +258,7 @@ impl Data {
             | Data::Constant
             | Data::Throwable
             | Data::StackTraceElement => self.texts(bytes)?,
+            Data::Parts => format!("{} entries in parts", bytes.u32()?),
             Data::Capacity => match bytes.i32()? {
                 i32::MAX => return Ok(None),
                 capacity => format!("of at most {capacity}"),

@@ -1,5 +1,8 @@
 package cedrat.persist.codec;
 
+import java.util.BitSet;
+import java.util.function.IntPredicate;
+
 /// The parts of a persistent map, or of a set that has its elements in a map, and which of them are loaded. Each part
 /// is a number of neighbouring buckets of the hash table; buckets of other parts are null in memory.
 ///
@@ -25,7 +28,7 @@ public final class Parts {
     /// The collection's identity, by which it is found.
     public ObjectIdentity owner;
 
-    /// Those that are loaded, and those that were unloaded and may have nodes that the program has yet.
+    /// Parts that are loaded, and parts that were unloaded and may have nodes that the program has yet.
     private final MapPart[] known;
     /// Unloaded parts, oldest first, each with the next one.
     private MapPart oldest;
@@ -69,6 +72,15 @@ public final class Parts {
     /// Returns a part that is in memory, loaded or not, or null.
     public synchronized MapPart get(int part) {
         return known[part];
+    }
+
+    /// Returns which buckets are not loaded at present. What it returns leads to nothing.
+    public synchronized IntPredicate unloaded() {
+        BitSet unloaded = new BitSet(known.length);
+        for (int part = 0; part < known.length; part++) {
+            unloaded.set(part, !isLoaded(part));
+        }
+        return bucket -> unloaded.get(part(bucket));
     }
 
     /// Marks a part as loaded.

@@ -66,7 +66,7 @@ final class HashNodes {
         Instant.ofEpochSecond(1_709_210_096, 789),
     };
 
-    /// What depends on the hash codes of all these keys, and on what a table makes of them.
+    /// Number that depends on the hash codes of all these keys, and on what a table makes of them.
     static final int CHECK = check();
     /// Value of the entries of the map of a set.
     static final Object PRESENT = present();

@@ -249,9 +249,8 @@ public final class PartedForm extends Form {
         return parts;
     }
 
-    /// Puts entries that were read into the buckets of their part.
-    ///
-    /// Who finds one of the buckets finds all of its chain.
+    /// Puts entries that were read into the buckets of their part. A thread that finds one of the buckets finds all of its
+    /// chain.
     ///
     /// @param references keys and values in turn, or elements
     /// @param visitor    gets each node before it is in its bucket

@@ -143,6 +143,9 @@ public final class Recorder implements Handler {
                     return value;
                 }
             }
+            if (left.isUnloaded(table, index)) {
+                throw new IllegalStateException(Persistent.CLOSED);
+            }
             return table[index];
         });
     }

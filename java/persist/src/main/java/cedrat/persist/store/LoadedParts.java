@@ -24,9 +24,16 @@ final class LoadedParts {
     private static final int ENTRY_BYTES = 96;
 
     private final Engine engine;
+    /// The store is about to be closed: it is known which parts are loaded.
+    private volatile boolean isClosing;
 
     LoadedParts(Engine engine) {
         this.engine = engine;
+    }
+
+    /// Nothing is unloaded from now on.
+    void close() {
+        isClosing = true;
     }
 
     private static PartedForm form(Parts parts) {
@@ -177,7 +184,8 @@ final class LoadedParts {
             }
             synchronized (parts) {
                 Object[] table = form(parts).table(collection);
-                boolean isCurrent = parts.owner.stored == parts
+                boolean isCurrent = !isClosing
+                        && parts.owner.stored == parts
                         && parts.get(part.number) == part
                         && parts.isLoaded(part.number)
                         && table.length == parts.buckets;

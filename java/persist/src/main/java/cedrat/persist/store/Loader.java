@@ -296,7 +296,7 @@ final class Loader {
         }
     }
 
-    /// What a part of a collection leads to. It is not found by its identity.
+    /// Returns what a part of a collection leads to. The part is not found by its identity.
     private Object entries(long id) throws GraphStoreException {
         lock.enter();
         try {

@@ -286,6 +286,34 @@ class LargeMapsTest {
         }
     }
 
+    /// J7.2, J20d.
+    @Test
+    void readOfClosedStoreThrowsWhereNotLoaded() {
+        store.setRoot("map", items(ENTRIES));
+        reopen(1 << 30);
+        Map<String, Item> map = stored();
+        assertEquals(5, map.get(key(5)).number);
+        store.close();
+        assertEquals(5, map.get(key(5)).number);
+        int refused = 0;
+        for (int i = 0; i < ENTRIES; i++) {
+            try {
+                assertEquals(i, map.get(key(i)).number);
+            } catch (IllegalStateException closed) {
+                assertTrue(closed.getMessage().startsWith("the store is closed"));
+                refused++;
+            }
+        }
+        assertTrue(refused > ENTRIES / 2, "refused: " + refused);
+        store = Store.open(graph.open(), new StoreOptions());
+        Map<String, Item> whole = stored();
+        assertHolds(ENTRIES, whole);
+        store.close();
+        assertHolds(ENTRIES, whole);
+        assertNull(whole.get("absent"));
+        store = Store.open(graph.open(), new StoreOptions());
+    }
+
     // ---- beside a copy
 
     /// J9, J20.
