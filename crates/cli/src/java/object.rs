@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(of("PriorityQueue", [1, 0], &[id(7), id(1), 0]), "1: 7 1");
         assert_eq!(of("HashSet", [0, 0], &[free, id(1), free, 0]), "2: 1 -");
         assert_eq!(of("HashMap", [0, 0], &[id(1), id(2), free, 0, id(3), 0]), "2: 1=2 3=-");
-        assert_eq!(of("HashMap.parts", [2, 4096], &[id(1), 0, id(2)]), "2: 1 2");
+        assert_eq!(of("HashMap.parts", [2, 4096], &[id(1), 0, id(2)]), "3: 1 - 2");
         assert_eq!(of("HashMap.part", [0, 0], &[id(1), id(2), 0, 0]), "2: 1=2 -=-");
         assert_eq!(of("HashMap.part", [0x0062_6102, 0], &[12 << 56, id(2)]), r#"1: Text("ab")=2"#);
         assert_eq!(of("HashSet.part", [0, 0], &[id(1), id(2)]), "2: 1 2");

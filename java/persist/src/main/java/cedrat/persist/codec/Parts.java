@@ -12,7 +12,7 @@ import java.util.function.IntPredicate;
 /// under the write lock of the map.
 public final class Parts {
     /// Binary logarithm of the number of buckets of a part.
-    private static final int BUCKET_BITS = 6;
+    private static final int BUCKET_BITS = 5;
 
     /// The number of unloaded parts that are looked at, whether the program has forgotten them, for each further one.
     private static final int LOOKS = 2;

@@ -6,6 +6,8 @@ import java.math.BigInteger;
 import java.time.Instant;
 import java.time.LocalDate;
 import java.time.LocalDateTime;
+import java.util.AbstractMap;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Set;
@@ -25,6 +27,7 @@ final class HashNodes {
     private static final long TABLE = Memory.offset(HashMap.class, "table");
     private static final long SIZE = Memory.offset(HashMap.class, "size");
     private static final long THRESHOLD = Memory.offset(HashMap.class, "threshold");
+    private static final long VALUES = Memory.offset(AbstractMap.class, "values");
     private static final long HASH = Memory.offset(NODE, "hash");
     private static final long KEY = Memory.offset(NODE, "key");
     private static final long VALUE = Memory.offset(NODE, "value");
@@ -122,6 +125,11 @@ final class HashNodes {
         Memory.putBits(map, SIZE, 'I', size);
         Memory.putBits(map, THRESHOLD, 'I', table.length / 4 * 3);
         Memory.putReference(map, TABLE, table);
+    }
+
+    /// Replaces the view of a map's values.
+    static void setValues(Object map, Collection<?> values) {
+        Memory.putReference(map, VALUES, values);
     }
 
     static Object[] newTable(int buckets) {

@@ -12,8 +12,11 @@ import cedrat.persist.codec.PartIdentity;
 import cedrat.persist.codec.Parts;
 import cedrat.persist.memory.Memory;
 import cedrat.persist.record.UndoLog;
+import java.util.AbstractCollection;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.Iterator;
 import java.util.Map;
 import java.util.function.Consumer;
 
@@ -167,6 +170,7 @@ public final class PartedForm extends Form {
         for (int number = 0; number < parts.words.length; number++) {
             parts.loaded(new MapPart(number, hasValues));
         }
+        Barrier.loadsParts();
         return parts;
     }
 
@@ -182,9 +186,31 @@ public final class PartedForm extends Form {
         Object inner = inner(collection);
         if (inner != collection) {
             visitor.add(inner);
+            HashNodes.setValues(inner, new OfSet(collection));
         }
         CollectionForms.makeViews((Map<?, ?>) inner);
         visitor.add(table(collection));
+    }
+
+    /// View of the values of the map of a set, which sets do not use: by it the map leads to its set. An iterator has
+    /// the map alone, and could load nothing without the set.
+    private static final class OfSet extends AbstractCollection<Object> {
+        @SuppressWarnings("unused") // it is there to be reachable
+        private final Object set;
+
+        OfSet(Object set) {
+            this.set = set;
+        }
+
+        @Override
+        public Iterator<Object> iterator() {
+            return Collections.emptyIterator();
+        }
+
+        @Override
+        public int size() {
+            return 0;
+        }
     }
 
     @Override
@@ -249,14 +275,13 @@ public final class PartedForm extends Form {
         return parts;
     }
 
-    /// Puts entries that were read into the buckets of their part. A thread that finds one of the buckets finds all of its
-    /// chain.
+    /// Puts entries that were read into the buckets of their part. A thread that finds one of the buckets finds all of
+    /// its chain.
     ///
     /// @param references keys and values in turn, or elements
     /// @param visitor    gets each node before it is in its bucket
     /// @return false if a key does not belong into the part
-    public boolean install(Object collection, MapPart part, Object[] references, Consumer<Object> visitor) {
-        Object[] table = table(collection);
+    public boolean install(Object[] table, MapPart part, Object[] references, Consumer<Object> visitor) {
         int from = Parts.first(part.number);
         Object[] firsts = new Object[Math.min(table.length, Parts.first(part.number + 1)) - from];
         Object[] lasts = new Object[firsts.length];

@@ -10,8 +10,9 @@ import java.util.concurrent.CompletableFuture;
 /// A store of persistent objects, as barriers see it. [Recorder#opened] makes it known to them.
 ///
 /// A reference field of a persistent object that is null in memory may be *pending*: the object's identity has
-/// a reference that has not been followed yet. Nothing else is pending; primitive fields, arrays and
-/// collections of the JDK are loaded with the object that leads to them.
+/// a reference that has not been followed yet. So may buckets of a large hash table, whose map has their parts. Nothing
+/// else is pending; primitive fields, arrays and other collections of the JDK are loaded with the object that leads to
+/// them.
 ///
 /// Barriers find persistent arrays and objects of the JDK by their identity hash codes. So these have one before other
 /// threads see them, and so do objects of the program's classes that extend classes of the JDK.

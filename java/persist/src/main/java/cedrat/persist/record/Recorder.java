@@ -136,7 +136,10 @@ public final class Recorder implements Handler {
 
     @Override
     public Object readElement(Object[] table, int index) {
-        return unrecorded(() -> {
+        Context context = contexts.get();
+        boolean wasUnrecorded = context.isUnrecorded;
+        context.isUnrecorded = true;
+        try {
             for (Persistent store : stores) {
                 Object value = store.readElement(table, index);
                 if (value != null) {
@@ -147,7 +150,9 @@ public final class Recorder implements Handler {
                 throw new IllegalStateException(Persistent.CLOSED);
             }
             return table[index];
-        });
+        } finally {
+            context.isUnrecorded = wasUnrecorded;
+        }
     }
 
     /// The lock keeps the bucket loaded. By its barrier the method would lock the map later, when it has read the

@@ -10,6 +10,7 @@ import cedrat.persist.codec.Parts;
 import cedrat.persist.codec.Words;
 import cedrat.persist.form.FormShape;
 import cedrat.persist.form.PartedForm;
+import java.lang.ref.WeakReference;
 
 /// Loading and unloading of the parts of large maps and sets.
 ///
@@ -20,12 +21,20 @@ import cedrat.persist.form.PartedForm;
 ///
 /// **Threads:** any. Locks are taken in the order load, identity, parts, table.
 final class LoadedParts {
-    /// Approximate size of an entry in memory, beside its key and its value.
-    private static final int ENTRY_BYTES = 96;
+    /// Approximate size in memory of a key or a value, with its share of the node and of the node's identity.
+    private static final int REFERENCE_BYTES = 72;
 
     private final Engine engine;
     /// The store is about to be closed: it is known which parts are loaded.
     private volatile boolean isClosing;
+    /// The table that was asked for last, because a walk asks again and again; or null.
+    private volatile Last last;
+
+    private record Last(WeakReference<Object> table, Parts parts) {
+        boolean isOf(Object object) {
+            return table.refersTo(object) && parts.owner.stored == parts;
+        }
+    }
 
     LoadedParts(Engine engine) {
         this.engine = engine;
@@ -42,7 +51,11 @@ final class LoadedParts {
 
     /// The element of an array, which is loaded if the array is the table of a collection of this store.
     Object read(Object[] array, int index) {
-        Parts parts = partsOf(array);
+        Last known = last;
+        Parts parts = known != null && known.isOf(array) ? known.parts : partsOf(array);
+        if (known == null || known.parts != parts) {
+            last = parts == null ? known : new Last(new WeakReference<>(array), parts);
+        }
         if (parts == null || array.length != parts.buckets) {
             return array[index];
         }
@@ -60,7 +73,7 @@ final class LoadedParts {
                 count(loaded);
                 return element;
             }
-            loaded = loadNow(parts, number);
+            loaded = loadNow(parts, number, array);
         }
     }
 
@@ -90,13 +103,13 @@ final class LoadedParts {
 
     /// Loads a part of a collection that is locked, unless it is loaded.
     void load(Parts parts, int number) {
-        count(loadNow(parts, number));
+        count(loadNow(parts, number, form(parts).table(parts.owner.get())));
     }
 
     /// Loads a part, unless it is loaded.
     ///
     /// @return the part, which is to be counted; null if it was loaded
-    private MapPart loadNow(Parts parts, int number) {
+    private MapPart loadNow(Parts parts, int number, Object[] table) {
         boolean isLoaded = false;
         while (!isLoaded) {
             long word;
@@ -109,7 +122,7 @@ final class LoadedParts {
                 unloads = parts.unloads();
             }
             Object[] entries = word == 0 ? new Object[0] : read(word);
-            isLoaded = install(parts, number, entries, unloads);
+            isLoaded = install(parts, number, table, entries, unloads);
         }
         return parts.get(number);
     }
@@ -124,7 +137,7 @@ final class LoadedParts {
     }
 
     /// @return false if it has to be read again, because a part was unloaded since, which may have been this one
-    private boolean install(Parts parts, int number, Object[] entries, int unloads) {
+    private boolean install(Parts parts, int number, Object[] table, Object[] entries, int unloads) {
         synchronized (parts) {
             if (parts.isLoaded(number)) {
                 return true;
@@ -132,25 +145,19 @@ final class LoadedParts {
             if (parts.unloads() != unloads) {
                 return false;
             }
-            Object collection = parts.owner.get();
-            if (collection == null) {
-                throw new StoreException(
-                        "cannot load entries of a collection that was unloaded, because the program held "
-                                + "only an iterator or a view of it: look the collection up again");
-            }
             MapPart part = parts.get(number);
             if (part == null) {
                 part = new MapPart(number, parts.hasValues);
                 part.identity = new ObjectIdentity(engine, part, parts.words[number], null);
             }
-            boolean isWithin = form(parts)
-                    .install(collection, part, entries, node -> engine.attachPart(parts.owner, node, null, -1));
+            boolean isWithin =
+                    form(parts).install(table, part, entries, node -> engine.attachPart(parts.owner, node, null, -1));
             if (!isWithin) {
                 throw new StoreException(
                         "the object " + Words.show(parts.words[number]) + " is damaged, it has a key of "
                                 + "another part: run `cedrat verify`, and restore the store from a copy");
             }
-            part.identity.bytes = ENTRY_BYTES * (1 + entries.length);
+            part.identity.bytes = REFERENCE_BYTES * (1 + entries.length);
             part.left = new PartIdentity[0];
             parts.loaded(part);
             return true;

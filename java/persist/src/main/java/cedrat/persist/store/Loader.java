@@ -28,7 +28,8 @@ import java.util.concurrent.locks.ReentrantReadWriteLock;
 ///
 /// - An object of a woven class is loaded by itself: its primitive fields are filled, its reference fields
 ///   are pending. Everything else, arrays and objects of the JDK, is loaded with all that it leads to, up
-///   to the next objects of woven classes, by a work list instead of recursion.
+///   to the next objects of woven classes, by a work list instead of recursion. A large hash map is loaded
+///   without its parts, and each of these as if it were an object.
 ///
 /// Objects of woven classes are loaded without a lock; if two threads load the same one, the object of the
 /// faster one counts. Other objects are loaded under a lock with all that they lead to, and other threads see them

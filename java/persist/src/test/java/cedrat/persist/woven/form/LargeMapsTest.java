@@ -121,7 +121,7 @@ class LargeMapsTest {
             stored().remove(key(8));
             stored().replace(key(9), stored().get(key(10)));
         });
-        assertTrue(graph.written() - before < 6_000, () -> "bytes written: " + (graph.written() - before));
+        assertTrue(graph.written() - before < 3_000, () -> "bytes written: " + (graph.written() - before));
         reopen(1 << 30);
         assertEquals(ENTRIES, stored().size());
         assertSame(stored().get(key(7)), stored().get("new"));
