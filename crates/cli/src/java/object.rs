@@ -323,8 +323,19 @@ mod tests {
     /// Reads arbitrary bytes.
     #[test]
     fn random_objects_are_read_or_refused() {
-        let forms =
-            ["ArrayList", "ArrayDeque", "LinkedHashMap", "TreeMap", "HashSet", "HashMap.part", "HashMap.parts", "BitSet", "Locale", "EnumMap", "UUID"];
+        let forms = [
+            "ArrayList",
+            "ArrayDeque",
+            "LinkedHashMap",
+            "TreeMap",
+            "HashSet",
+            "HashMap.part",
+            "HashMap.parts",
+            "BitSet",
+            "Locale",
+            "EnumMap",
+            "UUID",
+        ];
         let mut seed = 1_u64;
         let mut random = |below: u64| {
             seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
