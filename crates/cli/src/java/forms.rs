@@ -74,6 +74,8 @@ enum Data {
     Random,
     /// Number of used cells.
     Size,
+    /// Number of entries of all parts, that of buckets, and what depends on hash codes.
+    Parts,
     Ring,
     First,
     FirstAndAccess,
@@ -187,11 +189,14 @@ fn other_form(name: &str) -> Option<(Data, References)> {
     let (elements, entries) = (Cells::ELEMENTS, Cells::ENTRIES);
     match name {
         "ArrayList" | "Vector" | "Stack" => cells(Data::Size, elements),
+        // Each by neighbouring buckets of its hash table.
+        "HashMap.parts" | "HashSet.parts" => cells(Data::Parts, elements),
         "PriorityQueue" => cells(Data::Size, Cells { has_comparator: true, ..elements }),
         "ArrayDeque" => cells(Data::Ring, elements),
         "LinkedList" | "LinkedHashSet" => cells(Data::First, Cells { has_next: true, ..elements }),
         "LinkedHashMap" => cells(Data::FirstAndAccess, Cells { has_next: true, ..entries }),
         "HashSet"
+        | "HashSet.part"
         | "List.of"
         | "Set.of"
         | "stream.Stream.toList"
@@ -203,6 +208,7 @@ fn other_form(name: &str) -> Option<(Data, References)> {
         | "concurrent.ConcurrentLinkedDeque"
         | "Collections.singletonList" => cells(Data::Nothing, elements),
         "HashMap"
+        | "HashMap.part"
         | "Hashtable"
         | "IdentityHashMap"
         | "Properties"
@@ -252,6 +258,7 @@ impl Data {
             | Data::Constant
             | Data::Throwable
             | Data::StackTraceElement => self.texts(bytes)?,
+            Data::Parts => format!("{} entries in parts", bytes.u32()?),
             Data::Capacity => match bytes.i32()? {
                 i32::MAX => return Ok(None),
                 capacity => format!("of at most {capacity}"),

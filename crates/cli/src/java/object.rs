@@ -5,7 +5,7 @@ use cedrat::graph::{Object, Reference};
 use super::bytes::Bytes;
 use super::classes::{self, Classes, Definition, Kind, primitive_len};
 use super::forms::{Cells, Form, Meaning, Order, References};
-use super::words::{Value, value};
+use super::words::{TEXT, Value, text, value};
 
 /// Bytes of an object before its data.
 const HEADER_LEN: usize = 8;
@@ -63,7 +63,14 @@ pub(crate) fn content(classes: &Classes, object: &Object, width: usize) -> Resul
 }
 
 fn word(classes: &Classes, object: &Object, index: usize) -> Value {
-    value(classes, object.references[index], place(object, index))
+    let (reference, at) = (object.references[index], place(object, index));
+    match reference.as_value() {
+        Some((TEXT, offset)) => text(&object.data, offset).map_or_else(
+            || Value::Unreadable(format!("byte {at}: the string at {offset} of the data is not within them")),
+            Value::Text,
+        ),
+        _ => value(classes, reference, at),
+    }
 }
 
 /// Where a reference is, counted from the object's first byte.
@@ -279,6 +286,10 @@ mod tests {
         assert_eq!(of("PriorityQueue", [1, 0], &[id(7), id(1), 0]), "1: 7 1");
         assert_eq!(of("HashSet", [0, 0], &[free, id(1), free, 0]), "2: 1 -");
         assert_eq!(of("HashMap", [0, 0], &[id(1), id(2), free, 0, id(3), 0]), "2: 1=2 3=-");
+        assert_eq!(of("HashMap.parts", [2, 4096], &[id(1), 0, id(2)]), "3: 1 - 2");
+        assert_eq!(of("HashMap.part", [0, 0], &[id(1), id(2), 0, 0]), "2: 1=2 -=-");
+        assert_eq!(of("HashMap.part", [0x0062_6102, 0], &[12 << 56, id(2)]), r#"1: Text("ab")=2"#);
+        assert_eq!(of("HashSet.part", [0, 0], &[id(1), id(2)]), "2: 1 2");
         assert_eq!(of("TreeMap", [0, 0], &[0, free, 0, id(1), id(2)]), "1: 1=2");
         assert_eq!(of("TreeSet", [0, 0], &[id(7), id(1)]), "1: 7 1");
         let linked = [id(3), 0, free, 0, id(1), next(3), id(2), next(0)];
@@ -292,6 +303,8 @@ mod tests {
         let id = |number: u64| Identity::new(1 << 16 | number).unwrap().get();
         let next = |number: u64| u64::from(INTEGER) << 56 | number;
         let of = |name: &str, data, words: &[u64]| members(&format!("java.util.{name}"), data, words);
+        let outside = "byte 16: the string at 6 of the data is not within them";
+        assert_eq!(of("HashSet.part", [0, 9 << 16], &[12 << 56 | 6]), format!("1: Unreadable({outside:?})"));
         assert_eq!(of("HashMap", [0, 0], &[id(1)]), "byte 16: 1 references are no whole number of entries");
         assert_eq!(of("ArrayDeque", [0, 3], &[id(1)]), "byte 16: 3 entries should follow, and there are 1");
         let again = "byte 24: the next entry is 0, which is none, or was there already";
@@ -310,8 +323,19 @@ mod tests {
     /// Reads arbitrary bytes.
     #[test]
     fn random_objects_are_read_or_refused() {
-        let forms =
-            ["ArrayList", "ArrayDeque", "LinkedHashMap", "TreeMap", "HashSet", "BitSet", "Locale", "EnumMap", "UUID"];
+        let forms = [
+            "ArrayList",
+            "ArrayDeque",
+            "LinkedHashMap",
+            "TreeMap",
+            "HashSet",
+            "HashMap.part",
+            "HashMap.parts",
+            "BitSet",
+            "Locale",
+            "EnumMap",
+            "UUID",
+        ];
         let mut seed = 1_u64;
         let mut random = |below: u64| {
             seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

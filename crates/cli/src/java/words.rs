@@ -28,6 +28,9 @@ const ONCE: [&str; 20] = [
     "Period.ZERO",
 ];
 
+/// Tag of the references to strings within the data of their own object.
+pub(crate) const TEXT: u8 = 12;
+
 /// Tag of the references to enum constants, which name the class of the enum.
 pub(crate) const CONSTANT: u8 = 9;
 
@@ -48,13 +51,23 @@ pub(crate) enum Value {
     /// An object that each virtual machine has once.
     Once(&'static str),
     Object(Identity),
+    /// A string within the data of the object that has the reference.
+    Text(String),
     /// Nothing at all: the cell of a collection is free.
     Free,
     /// Reason for which it cannot be read.
     Unreadable(String),
 }
 
-/// Returns the value of a reference, which begins at byte `at` of its object.
+/// Returns the string at an offset of the data of an object: its length in a byte, and a byte for each character.
+pub(crate) fn text(data: &[u8], offset: u64) -> Option<String> {
+    let behind = data.get(usize::try_from(offset).ok()?..)?;
+    let (&len, characters) = behind.split_first()?;
+    Some(characters.get(..usize::from(len))?.iter().map(|&byte| char::from(byte)).collect())
+}
+
+/// Returns the value of a reference, which begins at byte `at` of its object. One to a string within that object is not
+/// known.
 pub(crate) fn value(classes: &Classes, reference: Reference, at: usize) -> Value {
     let word = reference.word();
     let unreadable = |why: String| Value::Unreadable(format!("byte {at}: the reference {word:#x} {why}"));

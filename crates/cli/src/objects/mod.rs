@@ -132,6 +132,7 @@ fn text(value: &Value) -> String {
         Value::Constant(class, name) => format!("{}.{name}", readable(class)),
         Value::Once(name) => (*name).to_string(),
         Value::Object(identity) => Place(*identity).to_string(),
+        Value::Text(said) => quoted(said, usize::MAX),
         Value::Free => "? nothing, outside of a collection".to_string(),
         Value::Unreadable(why) => format!("? {why}"),
     }
@@ -150,6 +151,7 @@ fn as_json(value: &Value) -> Json {
         Value::Constant(class, name) => json!({"class": class, "value": name}),
         Value::Once(name) => json!({"value": name}),
         Value::Object(identity) => json!({"identity": Place(*identity).to_string()}),
+        Value::Text(said) => json!({"class": "java.lang.String", "value": said}),
         Value::Free => json!({"problem": "nothing, outside of a collection"}),
         Value::Unreadable(why) => json!({"problem": why}),
     }

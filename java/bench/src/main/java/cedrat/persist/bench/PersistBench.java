@@ -7,7 +7,7 @@ import picocli.CommandLine.Command;
 @Command(
         name = "bench",
         mixinStandardHelpOptions = true,
-        subcommands = {BarrierFigure.class, JavacFigure.class, DebitCreditFigure.class})
+        subcommands = {BarrierFigure.class, JavacFigure.class, DebitCreditFigure.class, MapsFigure.class})
 public final class PersistBench {
     private PersistBench() {}
 

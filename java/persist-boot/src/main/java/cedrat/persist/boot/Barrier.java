@@ -47,6 +47,12 @@ public final class Barrier {
 
     private static final VarHandle LOCK;
 
+    /// Number of buckets from which on a hash table may be loaded by part.
+    public static final int PARTED_BUCKETS_MIN = 1 << 12;
+
+    /// Whether a hash table was ever loaded by part. Read plainly: a table comes to another thread behind its update.
+    private static boolean hasParts;
+
     private static volatile Handler handler;
     private static FieldNumbers numbers;
     /// Whether code that was woven by a build has run before there was a handler.
@@ -226,6 +232,33 @@ public final class Barrier {
     public static void lockDeeplyToRead(Object array) {
         if (live < 0 && mayBeInside()) {
             handler.lockDeeplyToRead(array);
+        }
+    }
+
+    /// A hash table is about to be loaded by part, or will be: its empty buckets may only be unloaded.
+    public static void loadsParts() {
+        hasParts = true;
+    }
+
+    /// Returns an element of the table of a `HashMap`, which is loaded if it is not.
+    ///
+    /// @param value what the table has there
+    public static Object element(Object[] table, int index, Object value) {
+        return value == null && hasParts && table.length >= PARTED_BUCKETS_MIN ? readElement(table, index) : value;
+    }
+
+    @DontInline
+    private static Object readElement(Object[] table, int index) {
+        return Header.mayHaveHash(table) ? handler.readElement(table, index) : table[index];
+    }
+
+    /// Called at the beginning of the method by which all entries are added to a `HashMap`, in place of
+    /// [#lockToRead]: the bucket of the hash stays loaded until the transaction ends. With a test at its read the
+    /// method would be too long for inlining.
+    public static void beforePut(Object map, int hash) {
+        lockToRead(map);
+        if (hasParts && Header.mayHaveHash(map) && mayBeInside()) {
+            handler.beforePut(map, hash);
         }
     }
 

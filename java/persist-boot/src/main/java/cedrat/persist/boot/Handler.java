@@ -13,6 +13,16 @@ public interface Handler {
     /// @return its value
     Object readNull(Object base, int field);
 
+    /// An element of a large hash table is null. If the table is that of a persistent map and the element is only not
+    /// loaded, it is now.
+    ///
+    /// @return the element
+    Object readElement(Object[] table, int index);
+
+    /// A thread in a transaction is about to put an entry into a map that may be persistent. On return the map is
+    /// locked to change it, and the bucket is loaded, if the map is loaded by part.
+    void beforePut(Object map, int hash);
+
     /// Fields of `base` are about to be read behind the barriers' back. If it is a persistent object, its
     /// reference fields are loaded, all of them; anything else is let pass.
     void beforeRead(Object base);

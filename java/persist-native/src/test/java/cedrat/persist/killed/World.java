@@ -31,6 +31,9 @@ final class World {
     private final Map<Long, String> notes = new LinkedHashMap<>();
     private final LinkedList<Object> visits = new LinkedList<>();
     private final LinkedHashSet<Integer> recent = new LinkedHashSet<>();
+    /// Map with so many buckets that it is stored by part, from its first entry on.
+    private final Map<String, Thing> large = new HashMap<>(1 << 12);
+
     private final PriorityQueue<Integer> ranks = new PriorityQueue<>();
     private long[] numbers = new long[4];
     private String text = "";
@@ -76,7 +79,7 @@ final class World {
     }
 
     private void change(SplittableRandom random) {
-        switch (random.nextInt(26)) {
+        switch (random.nextInt(30)) {
             case 0, 1, 2 -> slots[random.nextInt(SLOTS)] = make(random);
             case 3 -> slots[random.nextInt(SLOTS)] = null;
             case 4 -> named.put("name " + random.nextInt(40), any(random));
@@ -118,6 +121,8 @@ final class World {
                 }
             }
             case 22, 23 -> note(random);
+            case 24, 25, 26 -> large.put("large " + random.nextInt(1000), any(random));
+            case 27 -> large.remove("large " + random.nextInt(1000));
             default -> touch(random);
         }
     }

@@ -15,6 +15,8 @@ public final class Cells {
     private int freeCount;
     /// Cell of the first entry, for a form that has an order of its own; otherwise -1.
     public int first;
+    /// Number of buckets of the hash table for which it was found that the collection stays in cells.
+    public int buckets;
 
     /// As many as there are entries, one after the other.
     public Cells(int count) {

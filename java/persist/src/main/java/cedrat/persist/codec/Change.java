@@ -20,6 +20,9 @@ public final class Change {
     /// How one gets to what it leads to, by the number of a reference, or null: as its shape says.
     public IntFunction<String> steps;
 
+    /// How the object is stored from this commit on, or null: as before.
+    public Shape shape;
+
     private boolean isWhole;
     private long[] ranges = new long[2];
     private int count;

@@ -23,6 +23,12 @@ public abstract class ChangeWriter extends ObjectWriter {
     /// Lets a new part of a collection be found.
     public abstract void attachPart(ObjectIdentity owner, Object part, Cells cells, int cell);
 
+    /// Loads a part of a Java collection, which this transaction has locked.
+    public abstract void load(Parts parts, int number);
+
+    /// Writes a part that is stored as a whole. Its first reference has the number of the next one.
+    public abstract void putPart(long identity, MapPart part);
+
     /// Patches references of an object: those from a place on, counted from its first reference.
     ///
     /// @param at        the offset of the first reference in the object

@@ -139,7 +139,7 @@ public final class CommitBuffer {
     }
 
     /// Returns the number of data bytes that the object has so far.
-    int dataSize() {
+    public int dataSize() {
         return size - object - OBJECT_HEADER;
     }
 
@@ -180,7 +180,7 @@ public final class CommitBuffer {
         size += 2;
     }
 
-    void putByte(int value) {
+    public void putByte(int value) {
         ensure(1);
         bytes[size++] = (byte) value;
     }

@@ -107,6 +107,19 @@ public final class ObjectBytes {
         return count;
     }
 
+    /// Returns a short text of the data: its length in one byte, and a byte for each character.
+    ///
+    /// @param offset where it begins in the data
+    public String shortText(long offset) {
+        int length =
+                offset < 0 || offset >= dataLength() ? -1 : bytes[CommitBuffer.OBJECT_HEADER + (int) offset] & 0xff;
+        if (length < 0 || length >= dataLength() - offset) {
+            throw damaged("a text of it is not within its data");
+        }
+        int from = CommitBuffer.OBJECT_HEADER + (int) offset + 1;
+        return new String(bytes, from, length, StandardCharsets.ISO_8859_1);
+    }
+
     /// As [ObjectWriter#putText] has put it.
     public String getText() {
         return new String(getBytes(getCount()), StandardCharsets.UTF_8);

@@ -23,6 +23,8 @@ public final class Words {
     public static final int CANONICAL = 0x0a;
     /// A place of a collection where nothing is.
     public static final int NO_ENTRY = 0x0b;
+    /// A text within the data of the object that has the reference: where it begins there.
+    public static final int TEXT = 0x0c;
     /// A new object of the commit.
     public static final int NEW = 0xff;
 

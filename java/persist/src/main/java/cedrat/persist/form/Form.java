@@ -51,6 +51,11 @@ public abstract class Form {
         return stored(object);
     }
 
+    /// Whether an object is filled without what it refers to: that is loaded when it is needed.
+    public boolean isByPart(ObjectBytes in) {
+        return false;
+    }
+
     /// The object, empty, before what it refers to is there. Null if it cannot be without that.
     Object create(ObjectBytes in) {
         return null;

@@ -2,6 +2,7 @@ package cedrat.persist.form;
 
 import cedrat.persist.PersistenceRuntime;
 import cedrat.persist.StoreException;
+import cedrat.persist.codec.MapPart;
 import cedrat.persist.codec.ObjectWriter;
 import cedrat.persist.codec.RefusedException;
 import cedrat.persist.codec.Words;
@@ -70,6 +71,7 @@ public final class Forms {
     private final Map<Class<?>, Form> byClass = new HashMap<>();
     private final Map<Class<?>, Choice> choices = new HashMap<>();
     private final Map<String, Form> byName = new HashMap<>();
+    private final Map<Class<?>, PartedForm> parted = new HashMap<>();
     private final LambdaForm lambdas = new LambdaForm(this);
     private final ThrowableForm throwables;
     /// The constants of the program.
@@ -145,6 +147,22 @@ public final class Forms {
     void addChoice(Class<?> type, Form form, Predicate<Object> condition) {
         choices.put(type, new Choice(form, condition));
         byName.put(form.name, form);
+    }
+
+    /// A form of large collections of a class, and that of their parts.
+    void addParted(Class<?> type, PartedForm form, PartForm part, boolean hasValues) {
+        addChoice(type, form, form::suits);
+        parted.put(type, form);
+        if (hasValues) {
+            addChoice(MapPart.class, part, one -> ((MapPart) one).hasValues);
+        } else {
+            add(MapPart.class, part);
+        }
+    }
+
+    /// Returns the form of large collections of a class, or null: there is none.
+    public PartedForm parted(Class<?> type) {
+        return parted.get(type);
     }
 
     public Form find(String name, int version) {

@@ -100,6 +100,7 @@ final class NodeForms {
     private static void addMaps(Forms forms, Fields slots) {
         Nodes hashed = Nodes.hashed(HashMap.class, HASH_NODE, "value", null);
         forms.add(HashMap.class, new OfMap(HashMap.class, hashed, slots, false, HashMap::new));
+        addParted(forms, HashMap.class, hashed, true);
         Nodes ofTable = Nodes.hashed(Hashtable.class, CollectionForms.nested(Hashtable.class, "Entry"), "value", null);
         forms.add(Hashtable.class, new OfMap(Hashtable.class, ofTable, slots, false, Hashtable::new));
         Nodes linked = Nodes.hashed(HashMap.class, LINKED_NODE, "value", "after");
@@ -130,10 +131,17 @@ final class NodeForms {
         });
     }
 
+    private static void addParted(Forms forms, Class<?> type, Nodes nodes, boolean hasValues) {
+        PartForm part = new PartForm(type.getName() + ".part", hasValues);
+        PartedForm parted = new PartedForm(type.getName() + ".parts", part, hasValues, nodes);
+        forms.addParted(type, parted, part, hasValues);
+    }
+
     private static void addSets(Forms forms, Fields slots) {
         long map = Memory.offset(HashSet.class, "map");
         Nodes hashed = Nodes.hashed(HashMap.class, HASH_NODE, null, null);
         forms.add(HashSet.class, new OfElements(HashSet.class, hashed, slots, false, map, HashSet::new));
+        addParted(forms, HashSet.class, hashed, false);
         Nodes linked = Nodes.hashed(HashMap.class, LINKED_NODE, null, "after");
         forms.add(
                 LinkedHashSet.class,

@@ -3,6 +3,7 @@ package cedrat.persist.record;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.lang.ref.WeakReference;
+import java.util.function.IntPredicate;
 
 /// The arrays and objects of the JDK that were persistent in stores which are closed by now, or parts of what was, as
 /// far as they may change: they have no field that says so, as objects of woven classes have.
@@ -20,9 +21,12 @@ public final class ClosedStoreObjects {
 
     private static final class Entry extends WeakReference<Object> {
         final int hash;
+        /// Elements that are not loaded, of the table of a collection that is loaded by part; otherwise null.
+        final IntPredicate unloaded;
 
-        Entry(Object object) {
+        Entry(Object object, IntPredicate unloaded) {
             super(object);
+            this.unloaded = unloaded;
             hash = System.identityHashCode(object);
         }
     }
@@ -38,9 +42,19 @@ public final class ClosedStoreObjects {
 
     /// Whether an object is one of them.
     boolean has(Object object) {
+        return find(object) != null;
+    }
+
+    /// Whether an array is the table of a collection of a closed store, and an element of it was not loaded.
+    boolean isUnloaded(Object[] table, int index) {
+        Entry known = find(table);
+        return known != null && known.unloaded != null && known.unloaded.test(index);
+    }
+
+    private Entry find(Object object) {
         Entry[] all = entries;
         if (all.length == 0) {
-            return false;
+            return null;
         }
         int hash = System.identityHashCode(object);
         int at = place(hash, all);
@@ -49,15 +63,18 @@ public final class ClosedStoreObjects {
             at = at + 1 & all.length - 1;
             found = (Entry) ENTRY.getAcquire(all, at);
         }
-        return found != null;
+        return found;
     }
 
     /// A store that is closed leaves an object.
-    public synchronized void add(Object object) {
+    ///
+    /// @param unloaded of the table of a collection that is loaded by part, which elements are not; otherwise null. It
+    ///                 does not lead to the store
+    public synchronized void add(Object object, IntPredicate unloaded) {
         if (2 * size >= entries.length) {
             lookThrough(1);
         }
-        put(entries, new Entry(object));
+        put(entries, new Entry(object, unloaded));
         size++;
     }
 

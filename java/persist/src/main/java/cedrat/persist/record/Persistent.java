@@ -10,8 +10,9 @@ import java.util.concurrent.CompletableFuture;
 /// A store of persistent objects, as barriers see it. [Recorder#opened] makes it known to them.
 ///
 /// A reference field of a persistent object that is null in memory may be *pending*: the object's identity has
-/// a reference that has not been followed yet. Nothing else is pending; primitive fields, arrays and
-/// collections of the JDK are loaded with the object that leads to them.
+/// a reference that has not been followed yet. So may buckets of a large hash table, whose map has their parts. Nothing
+/// else is pending; primitive fields, arrays and other collections of the JDK are loaded with the object that leads to
+/// them.
 ///
 /// Barriers find persistent arrays and objects of the JDK by their identity hash codes. So these have one before other
 /// threads see them, and so do objects of the program's classes that extend classes of the JDK.
@@ -28,6 +29,20 @@ public interface Persistent {
     /// @param base an object whose identity is of this store
     /// @return the field's value, null if that is what it is
     Object readNull(Persistable base, Slot.Field field);
+
+    /// Returns an element of the table of a large map, which is loaded if it is not.
+    ///
+    /// @param table an array that may be one of another store, or of none
+    Object readElement(Object[] table, int index);
+
+    /// Whether a map is one that is loaded by part, or that of a set which is.
+    boolean isByPart(Object map);
+
+    /// Loads the bucket of a hash of such a map.
+    void loadBucket(Object map, int hash);
+
+    /// Waits for threads that are unloading a part of a collection, which this transaction has locked.
+    void awaitUnloading(Object owner);
 
     /// Whether a field of an object is stored: not if it is transient, in most classes.
     ///

@@ -135,6 +135,49 @@ public final class Recorder implements Handler {
     }
 
     @Override
+    public Object readElement(Object[] table, int index) {
+        Context context = contexts.get();
+        boolean wasUnrecorded = context.isUnrecorded;
+        context.isUnrecorded = true;
+        try {
+            for (Persistent store : stores) {
+                Object value = store.readElement(table, index);
+                if (value != null) {
+                    return value;
+                }
+            }
+            if (left.isUnloaded(table, index)) {
+                throw new IllegalStateException(Persistent.CLOSED);
+            }
+            return table[index];
+        } finally {
+            context.isUnrecorded = wasUnrecorded;
+        }
+    }
+
+    /// The lock keeps the bucket loaded. By its barrier the method would lock the map later, when it has read the
+    /// bucket.
+    @Override
+    public void beforePut(Object map, int hash) {
+        Context context = contexts.get();
+        TransactionLevel transaction = context.innermost;
+        if (transaction == null || context.isUnrecorded || context.suspended != 0) {
+            return;
+        }
+        context.isUnrecorded = true;
+        try {
+            for (Persistent store : stores) {
+                if (store.isByPart(map)) {
+                    lockToChangePart(transaction, map);
+                    store.loadBucket(map, hash);
+                }
+            }
+        } finally {
+            context.isUnrecorded = false;
+        }
+    }
+
+    @Override
     public void beforeRead(Object base) {
         if (storeOf(base) == null) {
             return;
@@ -408,6 +451,7 @@ public final class Recorder implements Handler {
                 open.check();
                 transaction.top.changes(open);
                 transactions.lock(transaction, owner, true);
+                open.awaitUnloading(owner);
             }
             // The lock's last owner may have taken it back: a change of it would be lost.
             if (transactions.takenBack() != transaction.top.began && open.isTakenBack(base, transaction.top)) {
@@ -581,12 +625,17 @@ public final class Recorder implements Handler {
             UndoLog log = transaction.top.log;
             if (!log.has(transaction.logMark, array, Slot.ELEMENT, index) && !(isInJdk && isFromOutside(array))) {
                 lockToChange(transaction, array);
-                Object value = array instanceof Object[] references ? references[index] : null;
+                Object value = array instanceof Object[] references ? element(references, index) : null;
                 log.add(array, Slot.ELEMENT, index, Slot.bitsOfElement(array, index), value);
             }
         } finally {
             context.isUnrecorded = false;
         }
+    }
+
+    /// The element that a rollback restores, which is loaded if it is not.
+    private Object element(Object[] array, int index) {
+        return Barrier.element(array, index, array[index]);
     }
 
     @Override

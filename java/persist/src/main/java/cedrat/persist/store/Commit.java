@@ -217,6 +217,8 @@ final class Commit implements Changes {
             Change change = changes.get(i);
             if (change.isWhole() && change.identity.shape instanceof Layout layout) {
                 change.identity.shape = layout.current();
+            } else if (change.shape != null) {
+                change.identity.shape = change.shape;
             }
             engine.table.changed(change.identity.id);
             if (change.written != null) {
@@ -225,6 +227,7 @@ final class Commit implements Changes {
                 engine.attachParts(change.identity, change.object);
             }
         }
+        made.attachParts(engine);
         for (Root changed : changes.roots()) {
             Object object = changed.object();
             if (object != null) {

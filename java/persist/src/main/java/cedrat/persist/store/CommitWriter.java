@@ -13,13 +13,16 @@ import cedrat.persist.codec.CommitBuffer;
 import cedrat.persist.codec.EnumShape;
 import cedrat.persist.codec.IdentityEntry;
 import cedrat.persist.codec.Layout;
+import cedrat.persist.codec.MapPart;
 import cedrat.persist.codec.ObjectIdentity;
 import cedrat.persist.codec.PartIdentity;
+import cedrat.persist.codec.Parts;
 import cedrat.persist.codec.RefusedException;
 import cedrat.persist.codec.Shape;
 import cedrat.persist.codec.Words;
 import cedrat.persist.form.Form;
 import cedrat.persist.form.FormShape;
+import cedrat.persist.form.PartedForm;
 import cedrat.persist.record.Changes;
 import cedrat.persist.record.TransactionLevel;
 import java.nio.charset.StandardCharsets;
@@ -166,13 +169,17 @@ final class CommitWriter extends ChangeWriter {
     private void write(Change change) {
         ObjectIdentity identity = change.identity;
         engine.convertFields(change.object, identity);
-        Shape shape = identity.shape instanceof Layout layout ? layout.current() : identity.shape;
-        if (!(identity.stored instanceof Cells)) {
+        Shape shape = current(change);
+        if (!(identity.stored instanceof Cells || identity.stored instanceof Parts)) {
             lockParts(shape, change.object);
         }
-        boolean isDone = shape instanceof FormShape form && form.form.writeChange(change, transaction.top.log, this);
-        if (isDone) {
+        boolean isAsBefore = shape == identity.shape;
+        if (isAsBefore && shape instanceof FormShape form && form.form.writeChange(change, transaction.top.log, this)) {
             return;
+        }
+        if (isAsBefore && identity.stored instanceof Parts) {
+            // A key may have come that a large map cannot have, or the table has grown.
+            shape = anew(change);
         }
         if (change.isWhole() || shape instanceof FormShape) {
             buffer.beginPut(identity.id);
@@ -195,6 +202,46 @@ final class CommitWriter extends ChangeWriter {
                 buffer.end();
             }
         }
+    }
+
+    /// How a changed object is stored from now on.
+    private Shape current(Change change) {
+        ObjectIdentity identity = change.identity;
+        if (identity.shape instanceof Layout layout) {
+            return layout.current();
+        }
+        PartedForm parted = engine.forms.parted(change.object.getClass());
+        boolean isGrown = parted != null
+                && !(identity.stored instanceof Parts)
+                && parted.isReached(change.object, identity.stored);
+        return isGrown ? anew(change) : identity.shape;
+    }
+
+    private Shape anew(Change change) {
+        change.shape = shapeOf(change.object);
+        return change.shape;
+    }
+
+    private Shape shapeOf(Object collection) {
+        try {
+            return engine.schema.of(collection);
+        } catch (RefusedException e) {
+            throw new AssertionError("each collection that is stored has a form", e);
+        }
+    }
+
+    @Override
+    public void load(Parts parts, int number) {
+        engine.parts.load(parts, number);
+    }
+
+    @Override
+    public void putPart(long identity, MapPart part) {
+        buffer.beginPut(identity);
+        Shape shape = shapeOf(part);
+        undefined.beginObject(shape);
+        shape.write(part, this);
+        buffer.end();
     }
 
     @Override

@@ -18,6 +18,7 @@ import cedrat.persist.codec.IdentityEntry;
 import cedrat.persist.codec.Layout;
 import cedrat.persist.codec.ObjectIdentity;
 import cedrat.persist.codec.PartIdentity;
+import cedrat.persist.codec.Parts;
 import cedrat.persist.codec.Words;
 import cedrat.persist.event.CollectionEvent;
 import cedrat.persist.event.DurableWaitEvent;
@@ -26,6 +27,7 @@ import cedrat.persist.form.Form;
 import cedrat.persist.form.FormShape;
 import cedrat.persist.form.Forms;
 import cedrat.persist.form.NodeForm;
+import cedrat.persist.form.PartedForm;
 import cedrat.persist.lock.AbsentNames;
 import cedrat.persist.lock.Locks;
 import cedrat.persist.lock.Unbroken;
@@ -79,11 +81,12 @@ final class Engine implements BranchStore {
 
     final Loaded loaded;
     final LoadHooks hooks;
+    final LoadedParts parts;
 
     /// Number of objects that are looked at, or removed, before other work gets its turn.
     private static final int COLLECTION_STEP = 1024;
 
-    private final Loader loader = new Loader(this);
+    final Loader loader = new Loader(this);
     private final ReentrantLock collecting = new ReentrantLock();
     /// Why it loads and stores nothing any more, or null.
     private volatile String end;
@@ -109,6 +112,7 @@ final class Engine implements BranchStore {
         hooks = new LoadHooks(recorder, settings.hooks());
         forms = new Forms(recorder.fields(), settings);
         keys = new HashKeys(recorder.fields());
+        parts = new LoadedParts(this);
         schema = new Schema(graph, recorder.fields(), settings, forms, keys);
         for (Map.Entry<String, Long> root : graph.roots().entrySet()) {
             roots.put(root.getKey(), new Root(this, root.getKey(), root.getValue()));
@@ -413,6 +417,32 @@ final class Engine implements BranchStore {
         }
     }
 
+    @Override
+    public Object readElement(Object[] table, int index) {
+        return parts.read(table, index);
+    }
+
+    @Override
+    public void loadBucket(Object map, int hash) {
+        parts.loadBucket(map, hash);
+    }
+
+    @Override
+    public boolean isByPart(Object map) {
+        IdentityEntry known = entry(map);
+        return known != null && known.owner().stored instanceof Parts;
+    }
+
+    @Override
+    public void awaitUnloading(Object owner) {
+        IdentityEntry known = table.find(owner);
+        if (known instanceof ObjectIdentity identity && identity.stored instanceof Parts) {
+            synchronized (identity) {
+                return;
+            }
+        }
+    }
+
     /// Converts the fields of an object that is about to be stored with their present types.
     void convertFields(Object object, ObjectIdentity identity) {
         if (identity.shape instanceof Layout stored && stored != stored.current()) {
@@ -485,7 +515,7 @@ final class Engine implements BranchStore {
     /// Lets parts be found of what was stored as a whole.
     void attachParts(ObjectIdentity identity, Object object) {
         if (identity.shape instanceof FormShape shape) {
-            attachParts(identity, object, shape.form.stored(object));
+            attachParts(identity, object, shape.form.stored(object), true);
         }
     }
 
@@ -493,15 +523,19 @@ final class Engine implements BranchStore {
     void attachLoaded(ObjectIdentity identity, Object object, Object stored) {
         table.attach(identity, object);
         if (identity.shape instanceof FormShape) {
-            attachParts(identity, object, stored);
+            // Of what is loaded by part, nothing is there yet.
+            attachParts(identity, object, stored, !(stored instanceof Parts));
         }
     }
 
-    private void attachParts(ObjectIdentity identity, Object object, Object stored) {
+    private void attachParts(ObjectIdentity identity, Object object, Object stored, boolean isWhole) {
         int[] places = stored instanceof NodeForm.Placed placed ? placed.places() : null;
         identity.stored = stored instanceof NodeForm.Placed placed ? placed.cells() : stored;
         Cells cells = identity.stored instanceof Cells its ? its : null;
-        ((FormShape) identity.shape).form.parts(object, new Form.PartVisitor() {
+        if (identity.stored instanceof Parts parted) {
+            parted.owner = identity;
+        }
+        Form.PartVisitor visitor = new Form.PartVisitor() {
             private int entry;
 
             @Override
@@ -520,7 +554,13 @@ final class Engine implements BranchStore {
                 attachPart(identity, part, cells, place);
                 entry++;
             }
-        });
+        };
+        Form form = ((FormShape) identity.shape).form;
+        if (form instanceof PartedForm parted && !isWhole) {
+            parted.frame(object, visitor);
+        } else {
+            form.parts(object, visitor);
+        }
     }
 
     /// Empty arrays are shared.

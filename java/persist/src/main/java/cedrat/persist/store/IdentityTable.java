@@ -2,11 +2,14 @@ package cedrat.persist.store;
 
 import cedrat.persist.codec.IdentityEntry;
 import cedrat.persist.codec.ObjectIdentity;
+import cedrat.persist.codec.PartIdentity;
+import cedrat.persist.codec.Parts;
 import cedrat.persist.record.ClosedStoreObjects;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.lang.ref.WeakReference;
 import java.util.Arrays;
+import java.util.function.IntPredicate;
 
 /// The persistent objects that are in memory: by their identities in the store, and those without a field for
 /// it, of the JDK and arrays, by themselves.
@@ -296,7 +299,7 @@ final class IdentityTable {
             push(stripe, entry);
             // A commit that the store has taken before it was closed.
             if (left != null && entry.mayChange(object)) {
-                left.add(object);
+                left.add(object, unloaded(entry, object));
             }
         }
     }
@@ -315,12 +318,18 @@ final class IdentityTable {
                     for (IdentityEntry entry = first; entry != null; entry = entry.nextByObject) {
                         Object object = entry.get();
                         if (object != null && entry.mayChange(object)) {
-                            others.add(object);
+                            others.add(object, unloaded(entry, object));
                         }
                     }
                 }
             }
         }
+    }
+
+    /// Returns which elements are not loaded, of the table of a collection that is loaded by part; otherwise null.
+    private static IntPredicate unloaded(IdentityEntry entry, Object object) {
+        boolean isTable = entry instanceof PartIdentity && object instanceof Object[];
+        return isTable && entry.owner().stored instanceof Parts parts ? parts.unloaded() : null;
     }
 
     /// @return how many have an object yet

@@ -2,6 +2,7 @@ package cedrat.persist.store;
 
 import cedrat.persist.boot.Persistable;
 import cedrat.persist.codec.Layout;
+import cedrat.persist.codec.MapPart;
 import cedrat.persist.codec.ObjectIdentity;
 import cedrat.persist.event.UnloadEvent;
 import java.util.Arrays;
@@ -95,6 +96,9 @@ final class Loaded {
     /// @return false if it is locked, and may be asked again
     private boolean letGo(ObjectIdentity identity) {
         Object object = identity.get();
+        if (object instanceof MapPart part) {
+            return letGo(part);
+        }
         if (!(object instanceof Persistable)) {
             return true;
         }
@@ -127,6 +131,14 @@ final class Loaded {
             countUnloaded();
         }
         return true;
+    }
+
+    private boolean letGo(MapPart part) {
+        Boolean isUnloaded = engine.parts.unload(part);
+        if (Boolean.TRUE.equals(isUnloaded)) {
+            countUnloaded();
+        }
+        return isUnloaded != null;
     }
 
     private void countUnloaded() {

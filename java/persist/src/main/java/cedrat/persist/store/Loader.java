@@ -9,6 +9,7 @@ import cedrat.persist.codec.Shape;
 import cedrat.persist.codec.Words;
 import cedrat.persist.form.ConstantForm;
 import cedrat.persist.form.FormShape;
+import cedrat.persist.form.PartForm;
 import cedrat.persist.lock.MonitorCycles;
 import cedrat.persist.lock.Unbroken;
 import cedrat.persist.memory.Memory;
@@ -27,7 +28,8 @@ import java.util.concurrent.locks.ReentrantReadWriteLock;
 ///
 /// - An object of a woven class is loaded by itself: its primitive fields are filled, its reference fields
 ///   are pending. Everything else, arrays and objects of the JDK, is loaded with all that it leads to, up
-///   to the next objects of woven classes, by a work list instead of recursion.
+///   to the next objects of woven classes, by a work list instead of recursion. A large hash map is loaded
+///   without its parts, and each of these as if it were an object.
 ///
 /// Objects of woven classes are loaded without a lock; if two threads load the same one, the object of the
 /// faster one counts. Other objects are loaded under a lock with all that they lead to, and other threads see them
@@ -90,6 +92,15 @@ final class Loader {
         return known;
     }
 
+    /// Loads what a part of a collection leads to.
+    ///
+    /// @return keys and values, or elements, as they are in the store
+    Object[] part(long word) throws GraphStoreException {
+        boolean isOutermost = loading.getReadHoldCount() == 0;
+        boolean runsHooks = isOutermost && engine.hooks.areAny();
+        return (Object[]) (runsHooks ? loadWithHooks(word) : load(word, isOutermost));
+    }
+
     private Object loadWithHooks(long word) throws GraphStoreException {
         LoadHooks.Batch batch = engine.hooks.begin();
         Object known = null;
@@ -143,6 +154,8 @@ final class Loader {
                     known = object(word, layout, bytes, version);
                 } else if (shape.isConstant()) {
                     known = constant(word, shape, bytes, version);
+                } else if (shape instanceof FormShape form && form.form instanceof PartForm) {
+                    known = entries(word);
                 } else {
                     known = whole(word);
                 }
@@ -276,6 +289,22 @@ final class Loader {
             innermost = new Load(outer);
             try {
                 return innermost.load(node == null ? innermost.read(id) : node);
+            } finally {
+                innermost = outer;
+            }
+        } finally {
+            Unbroken.unlock(lock);
+        }
+    }
+
+    /// Returns what a part of a collection leads to. The part is not found by its identity.
+    private Object entries(long id) throws GraphStoreException {
+        lock.enter();
+        try {
+            Load outer = innermost;
+            innermost = new Load(outer);
+            try {
+                return innermost.load(innermost.read(id));
             } finally {
                 innermost = outer;
             }
@@ -418,7 +447,8 @@ final class Loader {
         private void begin(Node node) throws GraphStoreException {
             node.isBegun = true;
             node.object = node.shape.create(node.bytes);
-            node.references = new Object[node.bytes.referenceCount()];
+            boolean isByPart = node.shape instanceof FormShape shape && shape.form.isByPart(node.bytes);
+            node.references = new Object[isByPart ? 0 : node.bytes.referenceCount()];
             readReferences(node);
             begun.addLast(node);
         }
@@ -431,7 +461,7 @@ final class Loader {
             for (int i = 0; i < node.references.length; i++) {
                 long word = node.bytes.reference(i);
                 if (!Words.isIdentity(word)) {
-                    node.references[i] = word == 0 ? null : engine.value(word);
+                    node.references[i] = value(node, word);
                     continue;
                 }
                 node.references[i] = engine.table.find(word);
@@ -451,6 +481,13 @@ final class Loader {
                 int to = Math.min(count, from + BATCH);
                 read(Arrays.copyOfRange(unknown, from, to), places, from, node.references);
             }
+        }
+
+        private Object value(Node node, long word) {
+            if (word == 0) {
+                return null;
+            }
+            return Words.tag(word) == Words.TEXT ? node.bytes.shortText(Words.payload(word)) : engine.value(word);
         }
 
         /// Reads some objects. What is complete by itself stands in `references` then, at the places from
@@ -507,6 +544,9 @@ final class Loader {
         private void publish() {
             List<ObjectIdentity> identities = new ArrayList<>(nodes.size());
             for (Node node : nodes.values()) {
+                if (node.shape instanceof FormShape shape && shape.form instanceof PartForm) {
+                    continue;
+                }
                 ObjectIdentity identity = new ObjectIdentity(engine, node.object, node.id, node.shape);
                 identity.bytes = node.bytes.length();
                 engine.attachLoaded(identity, node.object, node.stored);

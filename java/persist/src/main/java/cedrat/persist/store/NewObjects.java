@@ -2,6 +2,7 @@ package cedrat.persist.store;
 
 import cedrat.persist.boot.Persistable;
 import cedrat.persist.codec.Layout;
+import cedrat.persist.codec.MapPart;
 import cedrat.persist.codec.ObjectIdentity;
 import cedrat.persist.codec.Shape;
 import cedrat.persist.record.Changes;
@@ -120,11 +121,23 @@ final class NewObjects {
             ObjectIdentity identity = identities[i];
             identity.id = stored[i];
             identity.commit = null;
+            if (fresh[i] instanceof MapPart) {
+                continue;
+            }
             engine.table.add(identity);
             if (!(identity.shape instanceof Layout)) {
                 engine.attach(identity, fresh[i]);
             }
             engine.loaded.add(identity);
+        }
+    }
+
+    /// Lets the collections of new parts lead to these. The collections are known by now.
+    void attachParts(Engine engine) {
+        for (int i = 0; i < count; i++) {
+            if (fresh[i] instanceof MapPart part) {
+                engine.parts.attach(part, identities[i]);
+            }
         }
     }
 

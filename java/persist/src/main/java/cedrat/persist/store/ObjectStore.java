@@ -288,6 +288,7 @@ final class ObjectStore extends Store {
             throw new IllegalStateException("cannot close a store within a transaction: end the transaction first");
         }
         recorder.unrecorded(engine.branches::close);
+        engine.parts.close();
         try {
             engine.table.leave(recorder.leave());
         } finally {

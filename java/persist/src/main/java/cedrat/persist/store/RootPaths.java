@@ -95,13 +95,16 @@ final class RootPaths {
         }
         Shape shape = engine.schema.shape(bytes);
         int key = shape.storedKey(step.reference);
-        String shown = key < 0 || key >= bytes.referenceCount() ? null : key(bytes.reference(key));
+        String shown = key < 0 || key >= bytes.referenceCount() ? null : key(bytes, bytes.reference(key));
         return shown == null ? shape.storedStep(step.reference) : "[" + shown + "]";
     }
 
     /// A key of a map, or null: it is none of those that can be shown without asking the program.
-    private String key(long word) {
+    private String key(ObjectBytes of, long word) {
         try {
+            if (Words.tag(word) == Words.TEXT) {
+                return CollectionForms.text(of.shortText(Words.payload(word)));
+            }
             if (!Words.isIdentity(word)) {
                 return CollectionForms.text(word == 0 ? null : engine.value(word));
             }

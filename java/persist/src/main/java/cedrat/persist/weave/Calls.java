@@ -32,6 +32,8 @@ final class Calls {
     private static final MethodTypeDesc LINK = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, INT, OBJECT);
     private static final MethodTypeDesc STORE =
             MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT.arrayType(), INT, OBJECT);
+    private static final MethodTypeDesc TABLE_READ = MethodTypeDesc.of(OBJECT, OBJECT.arrayType(), INT, OBJECT);
+    private static final ClassDesc HASH_NODE = ClassDesc.of("java.util", "HashMap$Node");
     private static final MethodTypeDesc COPY = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, INT, OBJECT, INT, INT);
 
     private static final MethodTypeDesc HASH = MethodTypeDesc.of(INT, OBJECT);
@@ -77,6 +79,16 @@ final class Calls {
     /// … base → …
     static void lockToRead(CodeBuilder builder) {
         builder.invokestatic(BARRIER, "lockToRead", ONE_OBJECT);
+    }
+
+    /// … table, index, value → …, value
+    static void element(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "element", TABLE_READ).checkcast(HASH_NODE);
+    }
+
+    /// … map, hash → …
+    static void beforePut(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "beforePut", ELEMENT);
     }
 
     /// … base → …, base or null

@@ -82,6 +82,10 @@ final class StoreWeaver implements CodeTransform {
     /// Whether what the method changes belongs to no transaction, unless it is persistent.
     private final boolean isInfrastructure;
     private final boolean isHashMap;
+    /// Whether it reads the tables of `HashMap`, whose elements may not be loaded.
+    private final boolean readsTables;
+    /// Whether it is the method that adds entries to a `HashMap`.
+    private final boolean isPut;
     /// Whether the elements of arrays that it stores to are entries.
     private final boolean isTable;
     /// Whether it calls collections that others have made.
@@ -120,12 +124,19 @@ final class StoreWeaver implements CodeTransform {
         isInfrastructure =
                 isApplication && classes.isInfrastructure(type.thisClass().asInternalName());
         isHashMap = type.thisClass().asInternalName().equals("java/util/HashMap");
+        isPut = isHashMap && method.methodName().equalsString("putVal");
+        readsTables = !isPut && isOfHashMap(type) && !method.methodName().equalsString("comparableClassFor");
         isTable = PartTypes.isOfTable(type.thisClass().asInternalName());
         isWrapper = isApplication || WovenMethods.isWrapper(type.thisClass().asInternalName());
         boolean isConstructor = method.methodName().equalsString(ConstantDescs.INIT_NAME);
         prologueDepth = isConstructor ? 0 : ENDED;
         locksAtStart = locksReads && isHashMap && !isConstructor && !isStatic(method) && reads(code);
         isHeld = kind == Weaver.Kind.COLLECTION && !isConstructor && isOpen(method) && changes(code);
+    }
+
+    private static boolean isOfHashMap(ClassModel type) {
+        String name = type.thisClass().asInternalName();
+        return name.equals("java/util/HashMap") || name.startsWith("java/util/HashMap$");
     }
 
     /// Whether code that has an object may call the method. Others are called by such methods of the same collection.
@@ -157,7 +168,10 @@ final class StoreWeaver implements CodeTransform {
     @Override
     public void atStart(CodeBuilder builder) {
         code.findAttribute(Attributes.stackMapTable()).ifPresent(builder);
-        if (locksAtStart) {
+        if (isPut) {
+            builder.aload(0).iload(1);
+            Calls.beforePut(builder);
+        } else if (locksAtStart) {
             builder.aload(0);
             Calls.lockToRead(builder);
         }
@@ -175,12 +189,7 @@ final class StoreWeaver implements CodeTransform {
         switch (element) {
             case FieldInstruction field -> field(builder, field);
             case ArrayStoreInstruction store -> element(builder, store);
-            case ArrayLoadInstruction load
-            when locksReads && !locksAtStart -> {
-                builder.dup2().pop(); // array, index → array, index, array
-                Calls.lockToRead(builder);
-                builder.with(load);
-            }
+            case ArrayLoadInstruction load -> load(builder, load);
             case InvokeInstruction call -> call(builder, call);
             case InvokeDynamicInstruction site
             when reads != null -> {
@@ -362,6 +371,19 @@ final class StoreWeaver implements CodeTransform {
     }
 
     // ---- arrays
+
+    private void load(CodeBuilder builder, ArrayLoadInstruction load) {
+        if (locksReads && !locksAtStart) {
+            builder.dup2().pop(); // array, index → array, index, array
+            Calls.lockToRead(builder);
+        }
+        if (readsTables && load.typeKind() == TypeKind.REFERENCE) {
+            builder.dup2().with(load); // array, index → array, index, value
+            Calls.element(builder);
+        } else {
+            builder.with(load);
+        }
+    }
 
     private void element(CodeBuilder builder, ArrayStoreInstruction store) {
         if (isHashMap && store.typeKind() == TypeKind.REFERENCE) {

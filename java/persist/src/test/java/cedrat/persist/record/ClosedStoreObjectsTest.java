@@ -22,7 +22,7 @@ class ClosedStoreObjectsTest {
         List<Object> added = new ArrayList<>();
         for (int i = 0; i < COUNT; i++) {
             added.add(new int[0]);
-            left.add(added.getLast());
+            left.add(added.getLast(), null);
         }
         for (Object object : added) {
             assertTrue(left.has(object));
@@ -34,9 +34,9 @@ class ClosedStoreObjectsTest {
     @Test
     void unreachableEntriesAreRemoved() {
         Object kept = new Object();
-        left.add(kept);
+        left.add(kept, null);
         for (int i = 0; i < COUNT; i++) {
-            left.add(new Object());
+            left.add(new Object(), null);
         }
         for (int round = 0; round < ROUNDS && left.size() != 1; round++) {
             System.gc();

@@ -56,6 +56,24 @@ public final class TestStore implements Persistent, AutoCloseable {
     }
 
     @Override
+    public Object readElement(Object[] table, int index) {
+        return table[index];
+    }
+
+    @Override
+    public boolean isByPart(Object map) {
+        return false;
+    }
+
+    @Override
+    public void loadBucket(Object map, int hash) {
+        throw new AssertionError("it has no map that is loaded by part");
+    }
+
+    @Override
+    public void awaitUnloading(Object owner) {}
+
+    @Override
     public boolean stores(Persistable base, Slot.Field field) {
         return !field.isTransient();
     }
