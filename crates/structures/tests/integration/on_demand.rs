@@ -65,6 +65,8 @@ struct World {
     durable: usize,
     branch: u64,
     backups: Vec<SimDisk>,
+    /// The journal of the disk at the end of the newest backup.
+    backed_up_at: usize,
     /// States of the past, without branches in doubt, and the newest record of each.
     past: VecDeque<(Lsn, State)>,
     /// Whether calls may fail.
@@ -185,6 +187,7 @@ impl World {
             durable: 0,
             branch: 0,
             backups: vec![],
+            backed_up_at: 0,
             past: VecDeque::new(),
             is_faulty: false,
             counts: Counts::default(),
@@ -339,6 +342,7 @@ impl World {
             return if matches!(error, cedrat_txn::Error::CannotContinue { .. }) { Ok(()) } else { Err(error) };
         }
         self.backups.push(to);
+        self.backed_up_at = self.disk.journal_len();
         let restored = SimDisk::new();
         restore(chain(&self.backups)?.media(), None, &media(&restored), RestoreTarget::Newest).expect("E18.19");
         let store = open(&restored, options(self.chosen, None, &mut self.random));
@@ -430,6 +434,9 @@ impl World {
             1 => len - self.random.below((len - self.opened_at).min(30) as u64 + 1) as usize,
             _ => len,
         };
+        if at < self.backed_up_at {
+            self.backups.clear(); // what they have was durable, and is not after this crash
+        }
         let acknowledged = journal.marks_before(at).last().map_or(0, |mark| mark.label as usize);
         let seed = self.random.below(1 << 40);
         let crashed = match self.random.below(6) {
@@ -474,7 +481,7 @@ impl World {
         self.counts.was_pending += u64::from(store.recovery().pending_pages > 0);
         self.past.retain(|&(lsn, _)| lsn < store.recovery().end);
         self.is_faulty = false;
-        self.opened_at = disk.journal_len();
+        (self.opened_at, self.backed_up_at) = (disk.journal_len(), 0);
         (self.disk, self.store) = (disk, Some(store));
         if self.random.below(3) == 0 {
             // Another crash right after the opening: it is compared later.
@@ -511,11 +518,9 @@ impl World {
         let copy = SimDisk::from_image(disk.image());
         let found = Log::look(&media(&copy)).expect("it is sound");
         let whole = found.end_lsn();
-        let (mut file, mut at, bit) =
-            (PAGE_FILE.to_owned(), self.random.below(40 * PAGE_LEN as u64), self.random.below(8) as u8);
-        if self.random.below(2) == 0 {
-            (file, at) = self.place_of_record(&found);
-        }
+        let in_pages = (PAGE_FILE.to_owned(), self.random.below(40 * PAGE_LEN as u64));
+        let in_log = if self.random.below(2) == 0 { self.place_of_record(&found) } else { None };
+        let ((file, at), bit) = (in_log.unwrap_or(in_pages), self.random.below(8) as u8);
         drop(found);
         if copy.corrupt(&file, at, Damage::Flip { bit }).is_err() {
             return; // there is no such place
@@ -525,7 +530,7 @@ impl World {
             return;
         }
         self.counts.damaged += 1;
-        let harmed = byte_at(&copy, &file, at);
+        let harmed = page_around(&copy, &file, at);
         let options = options(self.chosen, Some(&copy), &mut self.random);
         let candidates = self.states[acknowledged..].to_vec();
         let is_candidate = |found: &State| candidates.iter().any(|state| is_of(found, state));
@@ -544,27 +549,28 @@ impl World {
                 }
                 let len = copy.journal_len();
                 let crashed = copy.journal().crash(len, Loss::Random(self.random.below(1 << 40)));
-                self.repaired(&crashed, (&file, at, bit), harmed, &candidates);
+                self.repaired(&crashed, (&file, at, bit), &harmed, &candidates);
             }
         }
         let crashed = copy.journal().crash(copy.journal_len(), Loss::Everything);
-        self.repaired(&crashed, (&file, at, bit), harmed, &candidates);
+        self.repaired(&crashed, (&file, at, bit), &harmed, &candidates);
     }
 
-    /// Returns the place of a byte of a record that analysis reads.
-    fn place_of_record(&mut self, found: &Found) -> (String, u64) {
+    /// Returns the place of a byte of a record that analysis reads, if there is one.
+    fn place_of_record(&mut self, found: &Found) -> Option<(String, u64)> {
         let mut scan = found.scan(found.control().checkpoint.scan_lsn).expect("it is sound");
-        let mut places = vec![("log/000000".to_owned(), 0)];
+        let mut places = Vec::new();
         while let Some(scanned) = scan.next().expect("it is sound") {
             places.push(found.place(scanned.record.position));
         }
-        let (file, at) = places.swap_remove(self.random.below(places.len() as u64) as usize);
-        (file, at + self.random.below(12))
+        let number = (self.random.below(1 << 20) as usize).checked_rem(places.len())?;
+        let (file, at) = places.swap_remove(number);
+        Some((file, at + self.random.below(12)))
     }
 
-    /// Repairs a damaged byte, unless it was written since, and opens the store.
-    fn repaired(&mut self, disk: &SimDisk, (file, at, bit): (&str, u64, u8), harmed: u8, candidates: &[State]) {
-        if byte_at(disk, file, at) == harmed {
+    /// Repairs a damaged byte, unless its page was written since, and opens the store.
+    fn repaired(&mut self, disk: &SimDisk, (file, at, bit): (&str, u64, u8), harmed: &[u8], candidates: &[State]) {
+        if page_around(disk, file, at) == harmed {
             disk.corrupt(file, at, Damage::Flip { bit }).expect("it is there");
         }
         let store = open(disk, options(self.chosen, Some(disk), &mut self.random));
@@ -614,11 +620,12 @@ impl World {
     }
 }
 
-fn byte_at(disk: &SimDisk, file: &str, at: u64) -> u8 {
-    let mut byte = [0];
+/// Returns the page of a file that has a byte.
+fn page_around(disk: &SimDisk, file: &str, at: u64) -> Vec<u8> {
+    let mut page = vec![0; PAGE_LEN];
     let open = disk.open(file, OpenMode::Read).expect("it is there");
-    disk.read_at(open, at, &mut byte).expect("it is there");
-    byte[0]
+    disk.read_at(open, at - at % PAGE_LEN as u64, &mut page).expect("it is there");
+    page
 }
 
 /// Returns a short description of the differences.

@@ -409,7 +409,10 @@ fn thread_of_store_finds_damage() {
         if file == PAGE_FILE {
             let store = open_with(&crashed, tiny()).expect("R2a: the page is not read");
             let error = store.complete_recovery().expect_err("R2a").to_string();
-            assert!(error.contains(file) && error.contains(&(pages[55].get() * PAGE_LEN as u64).to_string()), "{error}");
+            assert!(
+                error.contains(file) && error.contains(&(pages[55].get() * PAGE_LEN as u64).to_string()),
+                "{error}"
+            );
         } else {
             let error = open_with(&crashed, tiny()).map(drop).expect_err("R2").to_string();
             assert!(error.contains(file), "{error}");
