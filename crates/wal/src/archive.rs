@@ -45,7 +45,7 @@ pub struct LogArchive {
     pub(crate) moments: Moments,
     /// By partition and sequence number.
     pub(crate) segments: BTreeMap<(PartitionId, u64), Arc<Slot>>,
-    /// Those of them that an earlier opening has left without a block that counts.
+    /// The keys of segments that an earlier opening has left without a block that counts.
     left: BTreeSet<(PartitionId, u64)>,
     /// The numbers of forgotten segment files, which may not have been removed yet.
     pub(crate) forgotten: BTreeSet<u32>,

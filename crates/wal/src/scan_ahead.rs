@@ -120,7 +120,7 @@ impl ScanAhead {
 impl There {
     #[inline]
     fn next(&mut self) -> Result<Option<Scanned<'_>>, LogError> {
-        if self.next == self.piece.entries.len() && !self.has_next_piece()? {
+        if self.next == self.piece.entries.len() && !self.take_piece()? {
             return Ok(None);
         }
         let entry = &self.piece.entries[self.next];
@@ -132,7 +132,7 @@ impl There {
     }
 
     /// Takes the next piece that has records; `false` at the end.
-    fn has_next_piece(&mut self) -> Result<bool, LogError> {
+    fn take_piece(&mut self) -> Result<bool, LogError> {
         while !self.has_ended {
             if let Some(end) = self.piece.end.take() {
                 self.has_ended = true;

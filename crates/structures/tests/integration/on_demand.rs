@@ -74,7 +74,7 @@ struct World {
     counts: Counts,
 }
 
-/// What has happened, so that no part of the test is idle.
+/// Numbers of events, so that no part of the test is idle.
 #[derive(Debug, Default)]
 struct Counts {
     was_pending: u64,
