@@ -1,8 +1,9 @@
 //! Measures an opening after a crash, with a log that has all changes and a page file that has none: the time to the first answer, and
 //! to the end of redo.
 //!
-//! `cargo run --release -p cedrat-structures --example opening_time [KEYS] [ON DEMAND FROM BYTES]`. For quick checks of a change;
-//! the official numbers are measured by `./x bench recovery`.
+//! `cargo run --release -p cedrat-structures --example opening_time [KEYS] [ON DEMAND FROM BYTES] [default]`. With `default`, the store
+//! that crashes has the default options: checkpoints bound the log that is analysed. For quick checks of a change; the official
+//! numbers are measured by `./x bench recovery`.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,21 +21,25 @@ fn main() -> Result<()> {
     if first.as_deref() == Some("fill") {
         let mut argument = || arguments.next().expect("a directory, a file and a number");
         let (directory, root) = (argument(), argument());
-        return fill(directory.as_ref(), root.as_ref(), argument().parse().expect("a number of keys"));
+        let keys = argument().parse().expect("a number of keys");
+        let options = if argument() == "default" { by_default() } else { Options { background: false, ..options() } };
+        return fill(directory.as_ref(), root.as_ref(), keys, options);
     }
     let keys: u64 = first.map_or(1_000_000, |n| n.parse().expect("a number of keys"));
     let redo_on_demand_bytes =
         arguments.next().map_or(Options::default().redo_on_demand_bytes, |n| n.parse().expect("a number of bytes"));
+    let kind = arguments.next().unwrap_or_else(|| "whole".to_owned());
+    let opening = if kind == "default" { by_default() } else { Options { background: true, ..options() } };
     let scratch = std::env::temp_dir().join(format!("cedrat-opening-time-{}", std::process::id()));
     std::fs::create_dir_all(&scratch).expect("the directory can be made");
     let (directory, root) = (scratch.join("store"), scratch.join("root"));
     let mut child = Command::new(std::env::current_exe().expect("its own path"));
-    child.arg("fill").args([&directory, &root]).arg(keys.to_string());
+    child.arg("fill").args([&directory, &root]).args([keys.to_string(), kind]);
     assert!(child.status().expect("it starts").success());
     let root: u64 = std::fs::read_to_string(root).expect("the child has written it").parse().expect("a number");
 
     let begun = Instant::now();
-    let store = open(&directory, Options { background: true, redo_on_demand_bytes, ..options() })?;
+    let store = open(&directory, Options { redo_on_demand_bytes, ..opening })?;
     let opened = begun.elapsed();
     let table = RawHashTable::open(&store, PageId::new(root))?;
     let mut txn = store.begin();
@@ -69,6 +74,10 @@ fn options() -> Options {
     }
 }
 
+fn by_default() -> Options {
+    Options { locks: Arc::new(NoLocks), ..Options::default() }
+}
+
 fn open(directory: &Path, options: Options) -> Result<Store> {
     let media: Arc<dyn Media> = Arc::new(RealDisk::new(directory));
     Ok(Store::open(media, options, Registry::new().with(register))?)
@@ -79,9 +88,9 @@ fn key(number: u64) -> [u8; 8] {
 }
 
 /// Fills a store, and ends without closing it.
-fn fill(directory: &Path, root: &Path, keys: u64) -> Result<()> {
+fn fill(directory: &Path, root: &Path, keys: u64, options: Options) -> Result<()> {
     std::fs::create_dir_all(directory).expect("the directory can be made");
-    let store = open(directory, Options { background: false, ..options() })?;
+    let store = open(directory, options)?;
     let table = store.transact(RawHashTable::create)?;
     for first in (0..keys).step_by(1000) {
         let mut txn = store.begin();

@@ -55,6 +55,11 @@ impl<T> Lane<T> {
         }
     }
 
+    /// Whether the lane is closed, so that what is put is dropped.
+    pub fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+
     /// Closes the lane: no piece is added any more; those in it can still be taken.
     pub fn close(&self) {
         self.state.lock().closed = true;

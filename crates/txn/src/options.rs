@@ -225,7 +225,7 @@ impl Options {
             partitions: log.partitions,
             background: false,
             redo_threads: 0,
-            redo_on_demand_bytes: u64::MAX,
+            redo_on_demand_bytes: 0,
             archive_run_bytes: 4 << 10,
             log,
             memory: MemoryOptions::small(),

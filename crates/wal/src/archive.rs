@@ -45,6 +45,8 @@ pub struct LogArchive {
     pub(crate) moments: Moments,
     /// By partition and sequence number.
     pub(crate) segments: BTreeMap<(PartitionId, u64), Arc<Slot>>,
+    /// The keys of segments that an earlier opening has left without a block that counts.
+    left: BTreeSet<(PartitionId, u64)>,
     /// The numbers of forgotten segment files, which may not have been removed yet.
     pub(crate) forgotten: BTreeSet<u32>,
     /// The number of the next segment file.
@@ -167,9 +169,14 @@ impl LogArchive {
         let forgotten: BTreeSet<u32> = files.free.iter().map(|slot| slot.number).collect();
         let next = forgotten.last().map_or(next, |number| next.max(number + 1));
         let (pending, changed, _lock) = (Vec::new(), BTreeSet::new(), (lock, None));
-        let to = Arc::clone(to);
-        let mut archive = LogArchive { to, file, control, moments, segments, forgotten, next, pending, changed, _lock };
+        let (to, left) = (Arc::clone(to), BTreeSet::new());
+        let mut archive =
+            LogArchive { to, file, control, moments, segments, left, forgotten, next, pending, changed, _lock };
         archive.restart();
+        if !planted!("left_archive_segment_reused") {
+            let no_blocks = |&&(partition, sequence): &&(PartitionId, u64)| !archive.has_blocks(partition, sequence);
+            archive.left = archive.segments.keys().filter(no_blocks).copied().collect();
+        }
         // Forgotten files that are left have no effect.
         let _ = archive.remove_forgotten();
         Ok((archive, reader))
@@ -217,8 +224,9 @@ impl LogArchive {
         to.sync_directory("").map_err(io)?;
         file.write(&**to, &control)?;
         let (segments, forgotten, next, _lock) = (BTreeMap::new(), BTreeSet::new(), 0, (lock, lock_of_control));
-        let (pending, changed, to) = (Vec::new(), BTreeSet::new(), Arc::clone(to));
-        let mut archive = LogArchive { to, file, control, moments, segments, forgotten, next, pending, changed, _lock };
+        let (pending, changed, to, left) = (Vec::new(), BTreeSet::new(), Arc::clone(to), BTreeSet::new());
+        let mut archive =
+            LogArchive { to, file, control, moments, segments, left, forgotten, next, pending, changed, _lock };
         archive.restart();
         Ok(archive)
     }
@@ -320,10 +328,13 @@ impl LogArchive {
     /// Returns the file of a segment, which is created if there is none.
     fn segment(&mut self, partition: PartitionId, sequence: u64, len: u64) -> Result<FileId, LogError> {
         let known = self.segments.get(&(partition, sequence)).map(Arc::clone);
-        if let Some(slot) = known.as_ref().filter(|slot| slot.len() == len || self.has_blocks(partition, sequence)) {
+        let is_left = self.left.contains(&(partition, sequence));
+        let is_usable = |slot: &&Arc<Slot>| !is_left && (slot.len() == len || self.has_blocks(partition, sequence));
+        if let Some(slot) = known.as_ref().filter(is_usable) {
             return Ok(slot.file);
         }
-        // An extension that was cut off has left a file of another length, without a block that counts.
+        // An extension that was cut off has left a file without a block that counts. It may have another length, and a killed process
+        // may have left its header in the cache alone: if a sync of it has failed, no later one writes it (R6, A9).
         let number = known.map_or(self.next, |slot| slot.number);
         let name = file_name(number);
         let epoch = self.control.epochs.newest().map_or(0, |epoch| epoch.number);
@@ -347,6 +358,7 @@ impl LogArchive {
         });
         let file = made.map_err(|error| LogError::io(format!("creating {name}"), error))?;
         self.segments.insert((partition, sequence), Arc::new(Slot::new(number, name, file, len)));
+        self.left.remove(&(partition, sequence));
         self.next = self.next.max(number + 1);
         Ok(file)
     }

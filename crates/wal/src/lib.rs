@@ -53,6 +53,7 @@ mod record;
 mod replica;
 mod reservation;
 mod scan;
+mod scan_ahead;
 mod segment;
 mod sink;
 mod space;
@@ -89,6 +90,7 @@ pub use record::{Appended, Decided, Kind, Pairs, Record, RecordHead, RecordRef, 
 pub use replica::{Replica, ReplicaSink, StableWhen};
 pub use reservation::{Outstanding, Reservation, Spending};
 pub use scan::{Scan, Scanned};
+pub use scan_ahead::ScanAhead;
 pub use segment::LOG_DIRECTORY;
 pub use sink::{Local, Piece, SegmentSink, Sink};
 pub use space::{LogSpace, UNDO_RECORD_LEN_MIN, UNDO_RECORDS_PER_FORCE_MAX};

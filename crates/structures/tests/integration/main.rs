@@ -8,6 +8,8 @@ mod crashes;
 mod hash;
 mod lists;
 mod on_demand;
+#[path = "../../../txn/tests/integration/parts.rs"]
+mod parts;
 mod requests;
 mod shrink;
 mod shrink_random;

@@ -1,24 +1,28 @@
-//! Random histories of a store whose redo goes on while it is used: transactions, branches, structures, heaps, checkpoints, backups,
-//! failures of the disk, and crashes at any moment, also of the redo of an earlier crash.
+//! Random histories of a store whose redo goes on while it is used: transactions, branches, structures, heaps, checkpoints, archives,
+//! backups, views of the past, damage, failures of the disk, and crashes at any moment, also of the redo of an earlier crash.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::ErrorKind;
 use std::time::Duration;
 
 use cedrat_heap::HeapOptions;
-use cedrat_media::{Call, Damage, Fault, Kill, Loss, SimDisk};
+use cedrat_media::{Call, Damage, Fault, Kill, Loss, Media, OpenMode, SimDisk};
 use cedrat_pages::{PAGE_FILE, PAGE_LEN, PageId};
 use cedrat_structures::{RawHashTable, RawList, register};
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::{Arc, Condvar, Mutex, thread};
 use cedrat_txn::{
-    BackupChain, BackupOptions, Commit, NoLocks, Options, Registry, RestoreTarget, Result, Store, Txn, Vote, restore,
+    BackupChain, BackupOptions, Commit, NoLocks, OpenError, Options, Registry, RestoreTarget, Result, Store, Txn, View,
+    Vote, open_as_of, restore,
 };
+use cedrat_wal::{Found, Log, LogError, Lsn};
 
 use crate::common::{Random, check_all, media};
+use crate::parts::Part;
 
-const HEAP: &str = "words";
-const WORDS: u64 = 64;
+const HEAPS: [&str; 2] = ["words", "others"];
+/// Number of words of each heap.
+const WORDS: u64 = 32;
 const KEYS: u64 = 300;
 
 /// The content of the store, with the changes of branches in doubt.
@@ -26,7 +30,7 @@ const KEYS: u64 = 300;
 struct State {
     tables: [BTreeMap<Vec<u8>, Vec<u8>>; 2],
     list: VecDeque<Vec<u8>>,
-    words: Vec<u64>,
+    words: [Vec<u64>; HEAPS.len()],
     /// The keys that each branch in doubt has put.
     branches: BTreeMap<u64, Vec<(usize, Vec<u8>)>>,
 }
@@ -44,13 +48,14 @@ struct Chosen {
     partitions: u16,
     pool_pages: u64,
     segments: u64,
+    has_archive: bool,
 }
 
 struct World {
     random: Random,
     chosen: Chosen,
+    /// The disk of the store, and of its archive.
     disk: SimDisk,
-    archive: Option<SimDisk>,
     /// The journal of the disk at the end of the opening.
     opened_at: usize,
     store: Option<Store>,
@@ -60,20 +65,37 @@ struct World {
     durable: usize,
     branch: u64,
     backups: Vec<SimDisk>,
+    /// The journal of the disk at the end of the newest backup.
+    backed_up_at: usize,
+    /// States of the past, without branches in doubt, and the newest record of each.
+    past: VecDeque<(Lsn, State)>,
     /// Whether calls may fail.
     is_faulty: bool,
-    was_pending: u64,
-    crashes_of_redo: u64,
+    counts: Counts,
 }
 
-fn options(chosen: Chosen, archive: Option<&SimDisk>, random: &mut Random) -> Options {
+/// Numbers of events, so that no part of the test is idle.
+#[derive(Debug, Default)]
+struct Counts {
+    was_pending: u64,
+    crashes_of_redo: u64,
+    views: u64,
+    damaged: u64,
+    refused: u64,
+}
+
+fn archive_of(disk: &SimDisk) -> Arc<dyn Media> {
+    Arc::new(Part::of(disk, "kept"))
+}
+
+fn options(chosen: Chosen, disk: Option<&SimDisk>, random: &mut Random) -> Options {
     let mut options = Options {
         locks: Arc::new(NoLocks),
-        archive: archive.map(media),
+        archive: disk.filter(|_| chosen.has_archive).map(archive_of),
+        archive_period: Duration::from_millis(1),
         partitions: chosen.partitions,
         pool_bytes: chosen.pool_pages * 4096,
-        // Without threads the archive and the store are of one moment.
-        background: random.below(4) > 0 && archive.is_none(),
+        background: random.below(4) > 0,
         redo_threads: [0, 2][random.below(2) as usize],
         checkpoint_when_opened: random.below(2) == 0,
         checkpoint_every_bytes: [20_000, u64::MAX][random.below(2) as usize],
@@ -116,9 +138,11 @@ fn read(store: &Store, roots: Roots) -> Result<State> {
     let elements: Result<Vec<_>, _> = RawList::open(store, roots.list)?.iter(&mut txn)?.collect();
     state.list = elements?.into();
     txn.rollback()?;
-    let heap = store.memory().heap(HEAP)?;
-    let read_all = |tx: &mut cedrat_heap::Tx<'_>| (0..WORDS).map(|word| tx.read(&heap, 8 * word)).collect();
-    state.words = store.memory().run(Commit::Async, read_all)?.value;
+    for (words, heap) in state.words.iter_mut().zip(HEAPS) {
+        let heap = store.memory().heap(heap)?;
+        let read_all = |tx: &mut cedrat_heap::Tx<'_>| (0..WORDS).map(|word| tx.read(&heap, 8 * word)).collect();
+        *words = store.memory().run(Commit::Async, read_all)?.value;
+    }
     for branch in store.in_doubt()? {
         state.branches.insert(u64::from_le_bytes(branch.id[..].try_into().expect("eight bytes")), Vec::new());
     }
@@ -138,9 +162,10 @@ impl World {
             partitions: [1, 3][random.below(2) as usize],
             pool_pages: [16, 24, 48, 256][random.below(4) as usize],
             segments: [24, 64, 400][random.below(3) as usize],
+            has_archive: random.below(2) == 0,
         };
-        let (disk, archive) = (SimDisk::new(), (random.below(3) == 0).then(SimDisk::new));
-        let store = open(&disk, options(chosen, archive.as_ref(), &mut random));
+        let disk = SimDisk::new();
+        let store = open(&disk, options(chosen, Some(&disk), &mut random));
         let roots = store
             .transact(|txn| {
                 let tables = [RawHashTable::create(txn)?.root(), RawHashTable::create(txn)?.root()];
@@ -148,14 +173,13 @@ impl World {
             })
             .unwrap();
         let heap = HeapOptions { chunk_len: 4096, size: 8 * WORDS, ..HeapOptions::raw(4096) };
-        drop(store.memory().create_heap(HEAP, &heap).unwrap());
-        let states = vec![State { words: vec![0; WORDS as usize], ..State::default() }];
+        HEAPS.iter().for_each(|name| drop(store.memory().create_heap(name, &heap).unwrap()));
+        let states = vec![State { words: [(); 2].map(|()| vec![0; WORDS as usize]), ..State::default() }];
         let opened_at = disk.journal_len();
         World {
             random,
             chosen,
             disk,
-            archive,
             opened_at,
             store: Some(store),
             roots,
@@ -163,9 +187,10 @@ impl World {
             durable: 0,
             branch: 0,
             backups: vec![],
+            backed_up_at: 0,
+            past: VecDeque::new(),
             is_faulty: false,
-            was_pending: 0,
-            crashes_of_redo: 0,
+            counts: Counts::default(),
         }
     }
 
@@ -209,10 +234,10 @@ impl World {
                 }
                 _ => {
                     let word = self.random.below(WORDS);
-                    let heap = self.store().memory().heap(HEAP)?;
+                    let heap = self.store().memory().heap(HEAPS[number])?;
                     txn.heap(|tx| tx.write(&heap, 8 * word, self.random.below(1 << 40)))?;
                     let written = txn.heap(|tx| tx.read(&heap, 8 * word))?;
-                    state.words[word as usize] = written;
+                    state.words[number][word as usize] = written;
                 }
             }
         }
@@ -241,6 +266,10 @@ impl World {
         txn.commit(mode)?;
         if mode == Commit::Sync && has_changed {
             self.acknowledge();
+        }
+        if self.random.below(4) == 0 && self.state().branches.is_empty() {
+            self.past.push_back((self.store().log().current_lsn(), self.state().clone()));
+            self.past.drain(..self.past.len().saturating_sub(20));
         }
         Ok(())
     }
@@ -313,12 +342,47 @@ impl World {
             return if matches!(error, cedrat_txn::Error::CannotContinue { .. }) { Ok(()) } else { Err(error) };
         }
         self.backups.push(to);
+        self.backed_up_at = self.disk.journal_len();
         let restored = SimDisk::new();
         restore(chain(&self.backups)?.media(), None, &media(&restored), RestoreTarget::Newest).expect("E18.19");
         let store = open(&restored, options(self.chosen, None, &mut self.random));
         let found = read(&store, self.roots).expect("E18.1");
         assert!(is_of(&found, self.state()), "E18.1: {} backups", self.backups.len());
         check_all(&store);
+        Ok(())
+    }
+
+    /// Reads a state of the past, in a view that the backup and the archive of the store make.
+    fn view(&mut self) -> Result<()> {
+        if !self.chosen.has_archive || self.backups.is_empty() || self.past.is_empty() {
+            return Ok(());
+        }
+        let up_to = self.store().extend_archive()?;
+        let backed_up = Log::look(&media(&self.backups[0]))?.end_lsn();
+        let (at, state) = self.past[self.random.below(self.past.len() as u64) as usize].clone();
+        if at < backed_up || at > up_to {
+            return Ok(());
+        }
+        let view = View {
+            backup: media(&self.backups[0]),
+            archive: Some(archive_of(&self.disk)),
+            moment: RestoreTarget::Lsn(at),
+            scratch: media(&SimDisk::new()),
+        };
+        let options = options(self.chosen, None, &mut self.random);
+        match open_as_of(&view, options, Registry::new().with(register)) {
+            // After a crash the backup may be of another history.
+            Err(OpenError::Failed(cedrat_txn::Error::Log(LogError::Foreign { .. }))) => self.backups.clear(),
+            opened => {
+                let (view, _) = opened.map_err(|error| match error {
+                    OpenError::Failed(error) => error,
+                    other => panic!("E18.22: {other}"),
+                })?;
+                let found = read(&view, self.roots).expect("E18.22");
+                assert!(is_of(&found, &state), "E18.22: {at}: {}", difference(&found, &state));
+                self.counts.views += 1;
+            }
+        }
         Ok(())
     }
 
@@ -350,11 +414,6 @@ impl World {
         Ok(())
     }
 
-    /// Ends the archive's disk as it is now. What it has is in the log of a crash after this.
-    fn crash_archive(&mut self) {
-        self.archive = self.archive.take().map(|disk| disk.journal().crash(disk.journal_len(), Loss::Everything));
-    }
-
     /// Crashes, at the end of the journal or before, and opens the store again.
     fn crash(&mut self) {
         let has_loser = self.random.below(2) == 0 && !self.is_faulty;
@@ -367,16 +426,17 @@ impl World {
                     .expect("the disk works");
             }
         }
-        self.crashes_of_redo += u64::from(self.store().recovery().pending_pages > 0);
-        self.crash_archive();
+        self.counts.crashes_of_redo += u64::from(self.store().recovery().pending_pages > 0);
         let journal = self.disk.journal();
         let len = journal.len();
         let at = match self.random.below(3) {
-            _ if self.archive.is_some() => len, // the archive is not older
             0 => self.opened_at + self.random.below((len - self.opened_at + 1) as u64) as usize,
             1 => len - self.random.below((len - self.opened_at).min(30) as u64 + 1) as usize,
             _ => len,
         };
+        if at < self.backed_up_at {
+            self.backups.clear(); // what they have was durable, and is not after this crash
+        }
         let acknowledged = journal.marks_before(at).last().map_or(0, |mark| mark.label as usize);
         let seed = self.random.below(1 << 40);
         let crashed = match self.random.below(6) {
@@ -401,7 +461,6 @@ impl World {
             Ok(()) => self.acknowledge(),
             Err(error) => assert!(self.is_faulty, "R9: {error}"),
         }
-        self.crash_archive();
         let crashed = self.disk.journal().crash(self.disk.journal_len(), Loss::Everything);
         self.reopen(crashed, self.durable);
     }
@@ -409,25 +468,28 @@ impl World {
     /// Opens the store, which has one of the states since the one acknowledged.
     fn reopen(&mut self, disk: SimDisk, acknowledged: usize) {
         delay_redo(&disk, [0, 100, 500, 2000][self.random.below(4) as usize]);
-        if self.archive.is_some() && self.random.below(3) == 0 {
+        if self.random.below(4) == 0 {
+            self.open_damaged(&disk, acknowledged);
+        }
+        if self.chosen.has_archive && self.random.below(3) == 0 {
             let (page, bit) = (2 + self.random.below(60), self.random.below(8) as u8);
             // An error: the page is behind the end of the file.
             let _ = disk.corrupt(PAGE_FILE, page * PAGE_LEN as u64 + 100, Damage::Flip { bit });
         }
-        let options = options(self.chosen, self.archive.as_ref(), &mut self.random);
+        let options = options(self.chosen, Some(&disk), &mut self.random);
         let store = open(&disk, options);
-        self.was_pending += u64::from(store.recovery().pending_pages > 0);
+        self.counts.was_pending += u64::from(store.recovery().pending_pages > 0);
+        self.past.retain(|&(lsn, _)| lsn < store.recovery().end);
         self.is_faulty = false;
-        self.opened_at = disk.journal_len();
+        (self.opened_at, self.backed_up_at) = (disk.journal_len(), 0);
         (self.disk, self.store) = (disk, Some(store));
         if self.random.below(3) == 0 {
             // Another crash right after the opening: it is compared later.
             self.states.drain(..acknowledged.min(self.states.len() - 1));
             self.durable = 0;
-            self.crashes_of_redo += u64::from(self.store().recovery().pending_pages > 0);
-            self.crash_archive();
+            self.counts.crashes_of_redo += u64::from(self.store().recovery().pending_pages > 0);
             let again = match self.random.below(3) {
-                0 if self.archive.is_none() => self.disk.journal().crash(self.opened_at, Loss::Everything),
+                0 => self.disk.journal().crash(self.opened_at, Loss::Everything),
                 _ => self.disk.journal().crash(self.disk.journal_len(), Loss::Random(self.random.below(1 << 40))),
             };
             self.store = None;
@@ -450,6 +512,74 @@ impl World {
         }
     }
 
+    /// Opens a copy of the disk with a damaged page or a damaged record. An error names the file, and when the damage is repaired
+    /// nothing is lost, whatever was done before.
+    fn open_damaged(&mut self, disk: &SimDisk, acknowledged: usize) {
+        let copy = SimDisk::from_image(disk.image());
+        let found = Log::look(&media(&copy)).expect("it is sound");
+        let whole = found.end_lsn();
+        let in_pages = (PAGE_FILE.to_owned(), self.random.below(40 * PAGE_LEN as u64));
+        let in_log = if self.random.below(2) == 0 { self.place_of_record(&found) } else { None };
+        let ((file, at), bit) = (in_log.unwrap_or(in_pages), self.random.below(8) as u8);
+        drop(found);
+        if copy.corrupt(&file, at, Damage::Flip { bit }).is_err() {
+            return; // there is no such place
+        }
+        // A damaged end of the log looks as after a crash.
+        if Log::look(&media(&copy)).is_ok_and(|found| found.end_lsn() < whole) {
+            return;
+        }
+        self.counts.damaged += 1;
+        let harmed = page_around(&copy, &file, at);
+        let options = options(self.chosen, Some(&copy), &mut self.random);
+        let candidates = self.states[acknowledged..].to_vec();
+        let is_candidate = |found: &State| candidates.iter().any(|state| is_of(found, state));
+        match Store::open(media(&copy), options, Registry::new().with(register)) {
+            Err(error) => {
+                assert!(error.to_string().contains(&file), "R2a: {file} at {at}: {error}");
+                self.counts.refused += 1;
+            }
+            Ok(store) => {
+                match store.complete_recovery().and_then(|()| read(&store, self.roots)) {
+                    Ok(found) => assert!(is_candidate(&found), "R2a: {file} at {at}"),
+                    Err(error) => {
+                        assert!(error.to_string().contains(&file), "R2a: {file} at {at}: {error}");
+                        self.counts.refused += 1;
+                    }
+                }
+                let len = copy.journal_len();
+                let crashed = copy.journal().crash(len, Loss::Random(self.random.below(1 << 40)));
+                self.repaired(&crashed, (&file, at, bit), &harmed, &candidates);
+            }
+        }
+        let crashed = copy.journal().crash(copy.journal_len(), Loss::Everything);
+        self.repaired(&crashed, (&file, at, bit), &harmed, &candidates);
+    }
+
+    /// Returns the place of a byte of a record that analysis reads, if there is one.
+    fn place_of_record(&mut self, found: &Found) -> Option<(String, u64)> {
+        let mut scan = found.scan(found.control().checkpoint.scan_lsn).expect("it is sound");
+        let mut places = Vec::new();
+        while let Some(scanned) = scan.next().expect("it is sound") {
+            places.push(found.place(scanned.record.position));
+        }
+        let number = (self.random.below(1 << 20) as usize).checked_rem(places.len())?;
+        let (file, at) = places.swap_remove(number);
+        Some((file, at + self.random.below(12)))
+    }
+
+    /// Repairs a damaged byte, unless its page was written since, and opens the store.
+    fn repaired(&mut self, disk: &SimDisk, (file, at, bit): (&str, u64, u8), harmed: &[u8], candidates: &[State]) {
+        if page_around(disk, file, at) == harmed {
+            disk.corrupt(file, at, Damage::Flip { bit }).expect("it is there");
+        }
+        let store = open(disk, options(self.chosen, Some(disk), &mut self.random));
+        let found = read(&store, self.roots).expect("R2a");
+        let is_candidate = candidates.iter().any(|state| is_of(&found, state));
+        assert!(is_candidate, "R2a: {file} at {at}: {}", difference(&found, &candidates[0]));
+        store.complete_recovery().expect("R2a");
+    }
+
     /// Reads everything, perhaps in several threads at once.
     fn read_in_threads(&mut self) -> State {
         let threads = self.random.below(3);
@@ -470,9 +600,10 @@ impl World {
             22..25 => self.prepare(),
             25..28 => self.decide(),
             28 => self.remove_many(),
-            29..32 => self.store().checkpoint(),
-            32 => self.back_up(),
-            33..36 => self.compare(),
+            29..31 => self.store().checkpoint(),
+            31..33 => self.back_up(),
+            33..35 => self.view(),
+            35 => self.compare(),
             36 => self.store().complete_recovery(),
             37 if !self.is_faulty => self.fail(),
             38 if !self.is_faulty => self.fill_disk(),
@@ -487,6 +618,14 @@ impl World {
             self.crash();
         }
     }
+}
+
+/// Returns the page of a file that has a byte.
+fn page_around(disk: &SimDisk, file: &str, at: u64) -> Vec<u8> {
+    let mut page = vec![0; PAGE_LEN];
+    let open = disk.open(file, OpenMode::Read).expect("it is there");
+    disk.read_at(open, at - at % PAGE_LEN as u64, &mut page).expect("it is there");
+    page
 }
 
 /// Returns a short description of the differences.
@@ -517,7 +656,7 @@ fn difference(found: &State, expected: &State) -> String {
 fn crashes_beside_redo_keep_acknowledged_states() {
     let number = |name| std::env::var(name).ok().and_then(|number: String| number.parse().ok());
     let from = number("CEDRAT_REDO_SEEDS_FROM").unwrap_or(0);
-    let (mut was_pending, mut crashes_of_redo) = (0, 0);
+    let mut sums = Counts::default();
     for seed in from..from + number("CEDRAT_REDO_SEEDS").unwrap_or(12) {
         if number("CEDRAT_REDO_SEEDS").is_some() {
             eprintln!("seed {seed}");
@@ -527,8 +666,13 @@ fn crashes_beside_redo_keep_acknowledged_states() {
         if !world.is_faulty {
             world.compare().expect("R8");
         }
-        was_pending += world.was_pending;
-        crashes_of_redo += world.crashes_of_redo;
+        let counts = world.counts;
+        sums.was_pending += counts.was_pending;
+        sums.crashes_of_redo += counts.crashes_of_redo;
+        sums.views += counts.views;
+        sums.damaged += counts.damaged;
+        sums.refused += counts.refused;
     }
-    assert!(was_pending > 10 && crashes_of_redo > 5, "{was_pending} openings, {crashes_of_redo} crashes");
+    let each = [sums.was_pending, sums.crashes_of_redo, sums.views, sums.damaged, sums.refused];
+    assert!(each.iter().all(|&count| count > 5), "{sums:?}");
 }

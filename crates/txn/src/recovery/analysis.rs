@@ -14,6 +14,7 @@ use crate::branch::Branch;
 use crate::carry::take_space;
 use crate::error::{Error, Result};
 use crate::heuristic::{FoundOutcomes, HeuristicBranch, OutcomeCode};
+use crate::options::Options;
 use crate::prepared;
 use crate::registry::{Does, Numbers};
 use crate::report::Progress;
@@ -57,6 +58,9 @@ pub(crate) struct Analysis {
     pub(crate) pending: Option<Pending>,
 }
 
+/// The length of log from which another thread reads it for analysis, in bytes. A thread takes some ten microseconds to start.
+const AHEAD_BYTES_MIN: u64 = 64 << 10;
+
 /// Number of records between two progress reports.
 pub(super) const TELL_EVERY: u64 = 1 << 16;
 
@@ -64,7 +68,7 @@ pub(crate) fn analyse(
     found: &Found,
     known: &Numbers,
     heaps: &mut FoundHeaps,
-    redo_on_demand_bytes: u64,
+    options: &Options,
     tell: &dyn Fn(Progress),
 ) -> Result<Analysis> {
     span!("analysis");
@@ -75,8 +79,11 @@ pub(crate) fn analyse(
     let mut freed: HashMap<TxnId, Vec<Extent>> = HashMap::new();
     let space = SpaceNumbers::of(known);
     let checkpoint = &found.control().checkpoint;
-    let mut scan = found.scan(checkpoint.scan_lsn)?;
-    analysis.pending = (scan.progress().1.0 > redo_on_demand_bytes).then(Pending::default);
+    let scan = found.scan(checkpoint.scan_lsn)?;
+    analysis.log_bytes = scan.progress().1.0;
+    analysis.pending = (analysis.log_bytes > options.redo_on_demand_bytes).then(Pending::default);
+    let has_thread = options.redo_threads > 0 && analysis.log_bytes >= AHEAD_BYTES_MIN;
+    let mut scan = if has_thread { scan.ahead() } else { scan.here() };
     while let Some(scanned) = scan.next()? {
         let record = scanned.record;
         analysis.records += 1;
@@ -85,28 +92,26 @@ pub(crate) fn analyse(
         may_stand_here(&record, &body).map_err(corrupt)?;
         is_registered(body.unwrapped_in(&mut None), known)?;
         are_deltas(body.unwrapped_in(&mut None), known).map_err(|what| corrupt(&what))?;
-        analysis.uncounted.note(&record, &body);
-        preparing.note(&record, &body).map_err(corrupt)?;
-        analysis.outcomes.note(&record, &body);
+        let is_plain = is_plain(&body);
+        if !(is_plain && preparing.0.is_empty()) {
+            preparing.note(&record, &body).map_err(corrupt)?;
+        }
+        if !is_plain {
+            analysis.uncounted.note(&record, &body);
+            analysis.outcomes.note(&record, &body);
+            parts.note(found, heaps, &record, &body)?;
+        }
         for redo in body.redos() {
-            if record.lsn >= checkpoint.redo_lsn {
-                analysis.redo_from.get_or_insert(record.lsn);
-                analysis.note_pending(known, &record, &body, &redo);
-            }
-            analysis.pages_end = analysis.pages_end.max(redo.at.page.get().saturating_add(1));
-            if space.contains(redo.operation) {
-                let change = space
-                    .change(redo.operation, redo.at.page, redo.arguments)
-                    .ok_or_else(|| corrupt("it changes the space map beyond its end"))?;
-                analysis.pages_end = analysis.pages_end.max(change.end());
-                freed.entry(record.head.txn).or_default().extend(change.freed());
+            let space = analysis.note_redo((known, &space), checkpoint.redo_lsn, (&record, &body), &redo);
+            let extents = space.map_err(corrupt)?;
+            if !extents.is_empty() {
+                freed.entry(record.head.txn).or_default().extend(extents);
             }
         }
         for extent in carried_space(&body).map_err(corrupt)? {
             analysis.pages_end = analysis.pages_end.max(extent.end());
             freed.entry(record.head.txn).or_default().push(extent);
         }
-        parts.note(found, heaps, &record, &body)?;
         let id = record.head.txn;
         analysis.count(&record);
         if matches!(record.head.kind, Kind::COMMIT | Kind::ROLLBACK_END) && !freed.is_empty() {
@@ -121,7 +126,6 @@ pub(crate) fn analyse(
         }
     }
     heaps.finish_replay();
-    analysis.log_bytes = scan.progress().1.0;
     tell(Progress::Analysis { done: analysis.log_bytes, of: analysis.log_bytes });
     analysis.losers = running.others.into_values().chain(running.current).collect();
     analysis.losers.sort_unstable_by_key(|loser| loser.id);
@@ -132,6 +136,29 @@ pub(crate) fn analyse(
 }
 
 impl Analysis {
+    /// Notes a change of a page. Returns the extents that it frees. The error is the defect of the record.
+    #[inline]
+    fn note_redo(
+        &mut self,
+        (known, space): (&Numbers, &SpaceNumbers),
+        redo_lsn: Lsn,
+        (record, body): (&RecordRef<'_>, &Body<'_>),
+        redo: &Redo<'_>,
+    ) -> Result<Vec<Extent>, &'static str> {
+        if record.lsn >= redo_lsn {
+            self.redo_from.get_or_insert(record.lsn);
+            self.note_pending(known, record, body, redo);
+        }
+        self.pages_end = self.pages_end.max(redo.at.page.get().saturating_add(1));
+        if !space.contains(redo.operation) {
+            return Ok(Vec::new());
+        }
+        let change = space.change(redo.operation, redo.at.page, redo.arguments);
+        let change = change.ok_or("it changes the space map beyond its end")?;
+        self.pages_end = self.pages_end.max(change.end());
+        Ok(change.freed())
+    }
+
     /// Notes a change that redo may have to make, unless all are to be made before the store opens.
     #[inline]
     fn note_pending(&mut self, known: &Numbers, record: &RecordRef<'_>, body: &Body<'_>, redo: &Redo<'_>) {
@@ -139,7 +166,7 @@ impl Analysis {
         let Some(table) = known.operation(redo.operation) else { return };
         let is_copy = matches!(body, Body::Carried(_));
         if !is_copy || table.by_version {
-            pending.note(redo.at.page, record.lsn, record.position, table.formats && !is_copy);
+            pending.note(redo.at.page, record, table.formats && !is_copy);
         }
     }
 
@@ -151,7 +178,7 @@ impl Analysis {
     }
 
     /// Applies a planted fault.
-    pub(super) fn plant(&mut self, options: &crate::Options) {
+    pub(super) fn plant(&mut self, options: &Options) {
         let _ = options;
         #[cfg(feature = "planted-faults")]
         if options.fault == Some(crate::Fault::PreparedUndone) {
@@ -292,6 +319,17 @@ impl Preparing {
         found.sort_unstable_by_key(|found| found.since);
         Ok(found)
     }
+}
+
+/// Whether a record changes a page, or the chain of its transaction, and nothing that is decided by other records: most do.
+fn is_plain(body: &Body<'_>) -> bool {
+    matches!(
+        body,
+        Body::Update { committed_only: false, .. }
+            | Body::Compensation { .. }
+            | Body::NestedEnd { goes_back: false, .. }
+            | Body::UndoOnly { .. }
+    )
 }
 
 const NOT_NEXT: &str = "it is not the next part of what its transaction prepares";

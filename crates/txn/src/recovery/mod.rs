@@ -16,6 +16,8 @@
 mod analysis;
 mod apply;
 mod home;
+
+mod kept;
 mod named_pages;
 mod on_demand;
 mod parts;
@@ -73,7 +75,7 @@ pub(crate) fn recover(
     let of_pages = if planted!("heaps_take_room_of_pages") { 0 } else { home.address_space() };
     let mut heaps = FoundHeaps::load(&media, found.control().store, &options.memory, threads, of_pages)?;
     heaps.fit(checkpoint.scan_lsn, found.end_lsn())?;
-    let mut analysis = analysis::analyse(&found, &known, &mut heaps, options.redo_on_demand_bytes, &tell)?;
+    let mut analysis = analysis::analyse(&found, &known, &mut heaps, options, &tell)?;
     analysis.plant(options);
     home::pages_are_there(&home, &found, analysis.pages_end)?;
     if !planted!("access_checked_late") {

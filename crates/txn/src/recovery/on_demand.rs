@@ -16,9 +16,10 @@ use cedrat_pages::{Exclusive, PageId, PendingRedo, PoolError};
 use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cedrat_sync::thread::{Builder, JoinHandle, ThreadId};
 use cedrat_sync::{Arc, Mutex, Weak, planted};
-use cedrat_wal::{Lsn, Position};
+use cedrat_wal::{Lsn, Position, RecordRef};
 
 use super::apply::Change;
+use super::kept::Kept;
 use super::pending::Pending;
 use super::redo::{Part, counts, lsns, redo};
 use super::uncounted::Uncounted;
@@ -142,25 +143,40 @@ impl OnDemand {
         report.pending_log_bytes = of.saturating_sub(done);
     }
 
-    /// Redoes the records of a page at these positions.
-    fn redo_page(&self, inner: &Inner, page: &mut Exclusive<'_>, positions: &[Position]) -> Result<u64> {
-        let id = page.id();
+    /// Redoes the records of a page at these positions; those that were kept are in memory.
+    fn redo_page(&self, inner: &Inner, page: &mut Exclusive<'_>, positions: &[Position], kept: &Kept) -> Result<u64> {
+        let (before, after) = kept.split(positions);
+        let mut redone = self.redo_records_at(inner, page, before)?;
+        for record in kept.records() {
+            redone += self.redo_record(inner, page, &record)?;
+        }
+        redone += self.redo_records_at(inner, page, after)?;
+        Ok(redone)
+    }
+
+    fn redo_records_at(&self, inner: &Inner, page: &mut Exclusive<'_>, positions: &[Position]) -> Result<u64> {
         let mut records = inner.log.records(positions);
         let mut redone = 0;
         while let Some(record) = records.next()? {
-            let body =
-                Body::parse(record.head.kind, record.body).map_err(|bad| Error::bad_record(record.lsn, bad.0))?;
-            if !counts(inner, &self.uncounted, &record, &body) {
-                continue;
-            }
-            let (lsn, newest) = lsns(record.lsn, &body);
-            for redo in body.redos().filter(|redo| redo.at.page == id) {
-                let operation = redo.operation;
-                let table = inner.numbers.operation(operation).ok_or_else(|| inner.unregistered(operation))?;
-                let change = Change { lsn, newest, at: redo.at, arguments: redo.arguments };
-                let done = inner.redo_change(page, table, &change);
-                redone += u64::from(done.map_err(|misfit| inner.stop_for_misfit(misfit, operation, lsn))?);
-            }
+            redone += self.redo_record(inner, page, &record)?;
+        }
+        Ok(redone)
+    }
+
+    fn redo_record(&self, inner: &Inner, page: &mut Exclusive<'_>, record: &RecordRef<'_>) -> Result<u64> {
+        let body = Body::parse(record.head.kind, record.body).map_err(|bad| Error::bad_record(record.lsn, bad.0))?;
+        if !counts(inner, &self.uncounted, record, &body) {
+            return Ok(0);
+        }
+        let id = page.id();
+        let (lsn, newest) = lsns(record.lsn, &body);
+        let mut redone = 0;
+        for redo in body.redos().filter(|redo| redo.at.page == id) {
+            let operation = redo.operation;
+            let table = inner.numbers.operation(operation).ok_or_else(|| inner.unregistered(operation))?;
+            let change = Change { lsn, newest, at: redo.at, arguments: redo.arguments };
+            let done = inner.redo_change(page, table, &change);
+            redone += u64::from(done.map_err(|misfit| inner.stop_for_misfit(misfit, operation, lsn))?);
         }
         Ok(redone)
     }
@@ -201,9 +217,9 @@ impl PendingRedo for OnDemand {
         let id = page.id();
         let not_redone = |why: String| PoolError::NotRedone { page: id, why };
         let inner = self.inner.upgrade().ok_or_else(|| not_redone("the store is closed".into()))?;
-        let Some((positions, from)) = self.pending.lock().begin_read(id) else { return Ok(()) };
+        let Some((positions, kept, from)) = self.pending.lock().begin_read(id) else { return Ok(()) };
         let _reading = Reading { of: self, from };
-        let redone = self.redo_page(&inner, page, &positions).map_err(|error| match error {
+        let redone = self.redo_page(&inner, page, &positions, &kept).map_err(|error| match error {
             Error::Stopped(stopped) => PoolError::Stopped(stopped),
             other => not_redone(other.to_string()),
         })?;

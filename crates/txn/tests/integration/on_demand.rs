@@ -3,11 +3,16 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use cedrat_media::{Call, Loss, Media, SimDisk};
-use cedrat_pages::{PAGE_FILE, PAGE_LEN, PageId, PoolError};
+use cedrat_media::{Call, Fault, Loss, Media, SimDisk};
+use cedrat_pages::{Damaged, PAGE_FILE, PAGE_LEN, PageId, PageMut, PageRef, PoolError, Slot};
 use cedrat_sync::atomic::{AtomicUsize, Ordering};
 use cedrat_sync::{Arc, Mutex, thread};
-use cedrat_txn::{BackupOptions, Commit, Error, FormatFresh, Options, Pin, PinHolder, RecordId, Store, Txn};
+use cedrat_txn::{
+    BackupOptions, Commit, Error, FormatFresh, Operation, Options, Pin, PinHolder, RecordId, Refused, Registry, Result,
+    Store, Txn, Undo,
+};
+use cedrat_wal::{Log, Lsn};
+use serde::{Deserialize, Serialize};
 
 use crate::common::*;
 use crate::rebuilt::after;
@@ -59,6 +64,13 @@ pub(crate) fn assert_all(store: &Store, pages: &[PageId], expected: [i64; 4], na
 /// Opens the store with threads, and calls `meanwhile` while the `read`-th read of a page by the thread that redoes does not end.
 /// Returns the store when redo is complete.
 fn during_drain(disk: &Arc<SimDisk>, read: usize, meanwhile: impl FnOnce(&Store)) -> Store {
+    let store = paused_drain(disk, read, meanwhile);
+    store.complete_recovery().unwrap();
+    store
+}
+
+/// Opens a store as [`during_drain`] does, and returns it when the thread goes on.
+fn paused_drain(disk: &Arc<SimDisk>, read: usize, meanwhile: impl FnOnce(&Store)) -> Store {
     let (reached, is_reached) = mpsc::channel();
     let (resume, is_resumed) = mpsc::channel::<()>();
     let (reached, is_resumed) = (Mutex::new(reached), Mutex::new(is_resumed));
@@ -75,7 +87,6 @@ fn during_drain(disk: &Arc<SimDisk>, read: usize, meanwhile: impl FnOnce(&Store)
     is_reached.recv_timeout(Duration::from_secs(60)).expect("so many pages are read");
     meanwhile(&store);
     resume.send(()).unwrap();
-    store.complete_recovery().unwrap();
     store
 }
 
@@ -299,4 +310,147 @@ fn formatted_page_is_not_read_at_home() {
     assert_eq!(numbers(&store, page), [0, 6, 0, 0], "R8");
     store.complete_recovery().unwrap();
     assert_eq!(numbers(&store, page), [0, 6, 0, 0], "R8");
+}
+
+/// Changes half of its number, and panics.
+#[derive(Debug, Serialize, Deserialize)]
+struct Panicking {
+    amount: i64,
+}
+
+impl Operation for Panicking {
+    const NAME: &'static str = Add::NAME;
+
+    fn prepare(&self, _: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
+        Ok(Undo::op(Panicking { amount: -self.amount }))
+    }
+
+    fn redo(&self, page: &mut PageMut<'_>, at: Slot) -> Result<(), Damaged> {
+        page.put(usize::from(at.0) * 8, &[77; 4])?;
+        panic!("this redo panics");
+    }
+}
+
+fn assert_stops(store: &Store, name: &str, reasons: &[&str]) {
+    while store.log().stopped().is_none() {
+        thread::yield_now();
+    }
+    let reason = store.log().stopped().expect("it has stopped").to_string();
+    reasons.iter().for_each(|expected| assert!(reason.contains(expected), "{name}: {reason}"));
+    store.transact(page_with_zeros).expect_err("R8b: it has stopped");
+}
+
+/// R8b: a redo that panics, in whichever thread, stops the store, and another program finds everything.
+#[test]
+#[cfg(not(cedrat_shuttle))] // a panic ends a schedule
+fn panic_of_redo_stops_store() {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    let (disk, pages) = crashed(12, 6);
+    let broken = || Registry::new().operation::<Panicking>().logical::<Subtract>().logical::<SubtractTen>();
+    for (name, redo_threads) in [("reader", 0), ("caller", 0), ("caller", 2), ("thread", 0), ("thread", 2)] {
+        let options = Options { background: name == "thread", redo_threads, ..tiny() };
+        let store = Store::open(media(&disk), options, broken()).unwrap();
+        let panicked = catch_unwind(AssertUnwindSafe(|| match name {
+            "reader" => store.read(pages[1]).map(drop),
+            "caller" => store.complete_recovery(),
+            _ => Ok(()),
+        }));
+        assert_eq!(panicked.is_err(), name != "thread", "{name}");
+        assert_stops(&store, name, &["panicked"]);
+        drop(store);
+        let crashed = Arc::new(after(&disk, Loss::Everything));
+        assert_all(&open_with(&crashed, tiny()).unwrap(), &pages, sums(6), name);
+    }
+    assert_all(&open_with(&disk, tiny()).unwrap(), &pages, sums(6), "mended");
+}
+
+/// R2a, R8b: the thread of a store finds damage that no transaction meets, in a page or in the log, and stops the store with its place.
+/// The next opening refuses a damaged log; after a repair nothing is lost, nor is a commit since the opening.
+#[test]
+#[cfg_attr(cedrat_shuttle, ignore = "needs threads of the system")]
+fn thread_of_store_finds_damage() {
+    let (disk, pages) = crashed(60, 8);
+    let page_offset = pages[55].get() * PAGE_LEN as u64 + 100;
+    let of_log = {
+        let found = Log::look(&media(&disk)).unwrap();
+        let begin = found.control().checkpoint.redo_lsn;
+        let mut scan = found.scan(begin).unwrap();
+        let mut place = None;
+        while let Some(scanned) = scan.next().unwrap() {
+            // In the middle of what is redone.
+            if scanned.record.lsn == Lsn::new(begin.get() + 400) {
+                place = Some(found.place(scanned.record.position));
+            }
+        }
+        place.expect("there are more records")
+    };
+    for (file, offset) in [(PAGE_FILE, page_offset), (of_log.0.as_str(), of_log.1 + 6)] {
+        let disk = Arc::new(SimDisk::from_image(disk.image()));
+        let flip = |disk: &SimDisk| disk.corrupt(file, offset, cedrat_media::Damage::Flip { bit: 0 }).unwrap();
+        let harm = |store: &Store| {
+            flip(&disk);
+            // Acknowledged while pages are pending.
+            store.transact(|txn| txn.update(at(pages[0], 0), &Add { amount: 100 })).unwrap();
+        };
+        let store = if file == PAGE_FILE {
+            paused_drain(&disk, 2, harm)
+        } else {
+            // The drain reads so short a log at once, before a thread could be paused.
+            let store = open_with(&disk, tiny()).unwrap();
+            store.read(pages[0]).map(drop).unwrap();
+            harm(&store);
+            let error = store.complete_recovery().expect_err("R8b").to_string();
+            assert!(error.contains(file), "{error}");
+            store
+        };
+        assert_stops(&store, file, &["redo of the log failed", file]);
+        drop(store);
+        let crashed = Arc::new(after(&disk, Loss::Everything));
+        if file == PAGE_FILE {
+            let store = open_with(&crashed, tiny()).expect("R2a: the page is not read");
+            let error = store.complete_recovery().expect_err("R2a").to_string();
+            assert!(
+                error.contains(file) && error.contains(&(pages[55].get() * PAGE_LEN as u64).to_string()),
+                "{error}"
+            );
+        } else {
+            let error = open_with(&crashed, tiny()).map(drop).expect_err("R2").to_string();
+            assert!(error.contains(file), "{error}");
+        }
+        flip(&crashed);
+        let store = open_with(&crashed, tiny()).unwrap();
+        store.complete_recovery().unwrap();
+        assert_all(&store, &pages[1..], sums(8), file);
+        let mut first = sums(8);
+        first[0] += 100;
+        assert_eq!(numbers(&store, pages[0]), first, "R9: {file}");
+    }
+}
+
+/// R8b: calls that fail in the drain, once or for good, lose nothing.
+#[test]
+fn failed_calls_in_drain_lose_nothing() {
+    let (disk, pages) = crashed(20, 6);
+    let mut failed = 0;
+    for call in [Call::Read, Call::Write, Call::Sync] {
+        for nth in (1..40).step_by(3) {
+            let disk = Arc::new(SimDisk::from_image(disk.image()));
+            let store = open_with(&disk, tiny()).unwrap();
+            store.transact(|txn| txn.update(at(pages[0], 1), &Add { amount: 7 })).unwrap();
+            disk.inject(Fault::error(call, std::io::ErrorKind::Other).nth(nth));
+            let completed = store.complete_recovery();
+            failed += usize::from(completed.is_err());
+            assert_eq!(completed.is_err(), store.log().stopped().is_some(), "R8b: {call:?} {nth}");
+            disk.clear_faults();
+            let crashed = Arc::new(after(&disk, Loss::Everything));
+            drop(store);
+            let store = open_with(&crashed, tiny()).unwrap();
+            store.complete_recovery().unwrap();
+            let mut first = sums(6);
+            first[1] += 7;
+            assert_eq!(numbers(&store, pages[0]), first, "R9: {call:?} {nth}");
+            assert_all(&store, &pages[1..], sums(6), "after a failed call");
+        }
+    }
+    assert!(failed > 10, "{failed}");
 }

@@ -1,6 +1,6 @@
 //! Archives of logs that are in use.
 
-use cedrat_media::{Loss, Media, SimDisk};
+use cedrat_media::{Kill, Loss, Media, SimDisk};
 use cedrat_sync::Arc;
 use cedrat_wal::*;
 
@@ -79,6 +79,32 @@ fn interrupted_archive_is_extended_again() {
             again.extend(&log, Vec::new).unwrap();
             drop(again);
             assert!(lsns_of(&image).unwrap().into_iter().eq(1..=last), "E18.9");
+        }
+    }
+}
+
+/// R6, A9: the process is killed at each call of the archive's medium, perhaps because a sync has failed. What the next one has archived
+/// is there after a power failure.
+#[test]
+fn killed_archive_is_extended_again() {
+    let (disk, to) = (SimDisk::new(), SimDisk::new());
+    let log = Log::create(&media(&disk), &options(), &[]).unwrap();
+    let mut archive = LogArchive::open(&media(&to), &log).unwrap();
+    for _ in 0..4 {
+        append(&log, 30);
+        archive.extend(&log, Vec::new).unwrap();
+    }
+    let last = log.durable_lsn().get();
+    let mut cursor = to.journal().cursor();
+    while cursor.advance() {
+        for kill in (0..4).flat_map(|seed| [Kill::Process(seed), Kill::FailedSync(seed)]) {
+            let killed = cursor.kill(kill);
+            let mut again = LogArchive::open(&media(&killed), &log).unwrap();
+            again.extend(&log, Vec::new).unwrap();
+            let crashed = media(&killed.journal().crash(killed.journal_len(), Loss::Everything));
+            drop(again);
+            let found = lsns_of(&crashed).unwrap_or_else(|error| panic!("R6: {} {kill:?}: {error}", cursor.at()));
+            assert!(found.into_iter().eq(1..=last), "R6: {} {kill:?}", cursor.at());
         }
     }
 }
