@@ -16,7 +16,6 @@
 mod analysis;
 mod apply;
 mod home;
-
 mod kept;
 mod named_pages;
 mod on_demand;
