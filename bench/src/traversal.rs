@@ -157,7 +157,7 @@ impl Request for Set {
 }
 
 /// The number of updates of a transaction, which wait together.
-const WINDOW: u64 = 20_000;
+const WINDOW: u64 = 100_000;
 
 /// Runs a transaction of random updates, one at a time or through queues.
 fn update(
@@ -185,7 +185,7 @@ fn update(
 
 /// Measures random updates of an array ten times as large as the pool.
 pub(crate) fn requests(settings: &Settings, scratch: &mut Scratch) -> Result<Report> {
-    let (elements, turns) = if settings.quick { (300_000, 2_u64) } else { (3_000_000, 10) };
+    let (elements, turns) = if settings.quick { (300_000, 2_u64) } else { (3_000_000, 5) };
     let dir = scratch.fresh()?;
     settings.tell("requests: filling an array");
     let store = opened(&dir, LARGE_POOL_BYTES)?;
