@@ -183,7 +183,7 @@ impl Walked {
     }
 
     /// Goes on over whole blocks to the end of the partition. `recorded` returns the LSN up to which records were durable.
-    fn to_end(&mut self, mut recorded: impl FnMut(&BlockHeader) -> Lsn) -> Result<(), LogError> {
+    fn walk_to_end(&mut self, mut recorded: impl FnMut(&BlockHeader) -> Lsn) -> Result<(), LogError> {
         loop {
             let (head, header) = self.blocks.head(self.stop)?;
             let (Head::Whole, Some(header)) = (head, header) else {
@@ -268,7 +268,7 @@ pub(crate) fn ends_beside(reader: &Arc<Reader>, control: &Control, known: Lsn) -
     }
     for walked in walks.iter_mut().filter(|_| !planted!("live_log_walked_once")) {
         walked.blocks = Blocks::new(reader, walked.blocks.partition, LogOffset::new(u64::MAX));
-        walked.to_end(|_| recorded.lsn)?;
+        walked.walk_to_end(|_| recorded.lsn)?;
     }
     let promised = recorded.lsn;
     let ends = ends_of(reader, control, walks, recorded)?;
@@ -355,7 +355,7 @@ fn walk(
 ) -> Result<Walked, LogError> {
     let from = control.partitions[partition.index()].scan_from;
     let mut walked = Walked::new(reader, partition, from, LogOffset::new(u64::MAX));
-    walked.to_end(|header| {
+    walked.walk_to_end(|header| {
         recorded.take(partition, header);
         recorded.lsn
     })?;

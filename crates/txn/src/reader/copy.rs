@@ -29,14 +29,6 @@ pub(super) struct Copy {
     asked_pages: u64,
 }
 
-/// The result of an extension.
-pub(super) enum Extended {
-    /// The copy has all records up to this LSN.
-    UpTo(Copy, Lsn),
-    /// The log does not continue the copy.
-    Ended,
-}
-
 /// The state of a store that each checkpoint and each opening changes.
 pub(super) fn state(files: &ReaderFiles, options: &Options) -> Result<(u64, Checkpoint)> {
     let control = Log::look_at_control(&live(files, options)?)?;
@@ -84,14 +76,15 @@ impl Copy {
         Ok(Copy { log, pages, copies_pages, asked_up_to: Lsn::ZERO, asked_pages: 0 })
     }
 
-    /// Copies what the log got since, and the pages that it names.
-    pub(super) fn extend(mut self, live: &Arc<dyn Media>) -> Result<Extended> {
+    /// Copies what the log got since, and the pages that it names. Returns the copy with the LSN up to which it has all records; `None` if
+    /// the log does not continue it.
+    pub(super) fn extend(mut self, live: &Arc<dyn Media>) -> Result<Option<(Copy, Lsn)>> {
         for attempt in 1.. {
-            let Some(lsn) = self.log.extend(live)? else { return Ok(Extended::Ended) };
+            let Some(lsn) = self.log.extend(live)? else { return Ok(None) };
             let asked = self.pages_to_ask_for(lsn)?;
             // A page at home has no change that the log lacks (E11.4): the next end of the log is not before it.
             if self.pages.fetch(asked)? <= lsn || attempt == ATTEMPTS || planted!("reader_ends_log_before_pages") {
-                return Ok(Extended::UpTo(self, lsn));
+                return Ok(Some((self, lsn)));
             }
         }
         unreachable!("the last attempt returns")

@@ -24,7 +24,7 @@ use crate::options::Options;
 use crate::registry::Registry;
 use crate::store::Store;
 use crate::transaction::Txn;
-use copy::{Copy, Extended};
+use copy::Copy;
 
 /// The number of attempts to open a view while the store changes.
 const ATTEMPTS: usize = 16;
@@ -201,15 +201,15 @@ impl Opening<'_> {
         let live = copy::live(self.files, self.options)?;
         let mut extended = match copy.take() {
             Some(copy) if !copy.is_outdated(&live)? => copy.extend(&live)?,
-            _ => Extended::Ended,
+            _ => None,
         };
-        if let (Extended::Ended, Some(before), true) = (&extended, before, planted!("other_opening_not_followed")) {
+        if let (None, Some(before), true) = (&extended, before, planted!("other_opening_not_followed")) {
             return Ok(before.clone());
         }
-        if let Extended::Ended = extended {
+        if extended.is_none() {
             extended = Copy::begin(self.files, self.options)?.extend(&live)?;
         }
-        let Extended::UpTo(extended, lsn) = extended else {
+        let Some((extended, lsn)) = extended else {
             return Err(Error::io("reading the log of a store beside its writer", io::ErrorKind::Interrupted.into()));
         };
         if let Some(before) = before.filter(|before| before.lsn == lsn && !before.pages.has_met_newer()) {

@@ -130,7 +130,7 @@ fn reader_shows_commits_and_moves_on() {
 
 /// E26.3.
 #[test]
-fn reader_changes_no_file_and_takes_no_change() {
+fn reader_changes_no_file_of_store() {
     let world = World::new();
     world.add();
     let before = world.disk.image().hash();
@@ -148,7 +148,7 @@ fn reader_changes_no_file_and_takes_no_change() {
 
 /// E26.1: what has not committed is not shown, also if its pages are at home.
 #[test]
-fn open_transaction_is_not_shown() {
+fn open_transaction_stays_hidden() {
     let world = World::new();
     let other = world.store.transact(page_with_zeros).unwrap();
     let mut open = world.store.begin();
