@@ -253,8 +253,8 @@ public final class Barrier {
     }
 
     /// Called before the method by which all entries are added to a `HashMap`: the bucket of the hash stays loaded
-    /// until the transaction ends. With a test at its read, or a call at its beginning, the method would be too long
-    /// for inlining.
+    /// until the transaction ends. With a test at its read, or a call at its beginning, the method would be too
+    /// long for inlining.
     public static void beforePut(Object map, int hash) {
         if (hasParts && Header.mayHaveHash(map) && mayBeInside()) {
             handler.beforePut(map, hash);
