@@ -82,9 +82,7 @@ final class Loader {
             return known != null ? known : load(word, isOutermost, this::resolveOnce);
         }
         if (known == null) {
-            known = isOutermost
-                    ? loadWithHooks(word, this::resolveOnce)
-                    : load(word, false, this::resolveOnce);
+            known = isOutermost ? loadWithHooks(word, this::resolveOnce) : load(word, false, this::resolveOnce);
         }
         if (isOutermost) {
             engine.hooks.await(word);
@@ -100,8 +98,7 @@ final class Loader {
     Object[] part(long word) throws GraphStoreException {
         boolean isOutermost = loading.getReadHoldCount() == 0;
         boolean runsHooks = isOutermost && engine.hooks.areAny();
-        return (Object[])
-                (runsHooks ? loadWithHooks(word, this::entries) : load(word, isOutermost, this::entries));
+        return (Object[]) (runsHooks ? loadWithHooks(word, this::entries) : load(word, isOutermost, this::entries));
     }
 
     /// One attempt to load what a reference leads to.

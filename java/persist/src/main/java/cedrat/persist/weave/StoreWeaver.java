@@ -139,8 +139,8 @@ final class StoreWeaver implements CodeTransform {
 
     private static boolean calls(CodeModel code, String name) {
         return code.elementStream()
-                .anyMatch(element -> element instanceof InvokeInstruction call
-                        && call.name().equalsString(name));
+                .anyMatch(element ->
+                        element instanceof InvokeInstruction call && call.name().equalsString(name));
     }
 
     private static boolean isOfHashMap(ClassModel type) {
