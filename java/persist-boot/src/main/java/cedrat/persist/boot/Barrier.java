@@ -252,11 +252,10 @@ public final class Barrier {
         return Header.mayHaveHash(table) ? handler.readElement(table, index) : table[index];
     }
 
-    /// Called at the beginning of the method by which all entries are added to a `HashMap`, in place of
-    /// [#lockToRead]: the bucket of the hash stays loaded until the transaction ends. With a test at its read the
-    /// method would be too long for inlining.
+    /// Called before the method by which all entries are added to a `HashMap`: the bucket of the hash stays loaded
+    /// until the transaction ends. With a test at its read, or a call at its beginning, the method would be too
+    /// long for inlining.
     public static void beforePut(Object map, int hash) {
-        lockToRead(map);
         if (hasParts && Header.mayHaveHash(map) && mayBeInside()) {
             handler.beforePut(map, hash);
         }

@@ -68,8 +68,8 @@ public final class ClosedStoreObjects {
 
     /// A store that is closed leaves an object.
     ///
-    /// @param unloaded of the table of a collection that is loaded by part, which elements are not; otherwise null. It
-    ///                 does not lead to the store
+    /// @param unloaded of the table of a collection that is loaded by part, which elements are not; otherwise null.
+    ///     It does not lead to the store
     public synchronized void add(Object object, IntPredicate unloaded) {
         if (2 * size >= entries.length) {
             lookThrough(1);

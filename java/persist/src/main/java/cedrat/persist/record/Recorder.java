@@ -155,8 +155,7 @@ public final class Recorder implements Handler {
         }
     }
 
-    /// The lock keeps the bucket loaded. By its barrier the method would lock the map later, when it has read the
-    /// bucket.
+    /// The lock keeps the bucket loaded. By its own barrier the method would lock the map when it has read the bucket.
     @Override
     public void beforePut(Object map, int hash) {
         Context context = contexts.get();

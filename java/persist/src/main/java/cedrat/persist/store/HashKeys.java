@@ -3,6 +3,7 @@ package cedrat.persist.store;
 import cedrat.persist.boot.Persistable;
 import cedrat.persist.codec.ObjectIdentity;
 import cedrat.persist.memory.Fields;
+import cedrat.persist.memory.HashSource;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.util.Collection;

@@ -79,10 +79,10 @@ final class Loader {
         boolean isOutermost = loading.getReadHoldCount() == 0;
         Object known = engine.table.find(word);
         if (!engine.hooks.areAny()) {
-            return known != null ? known : load(word, isOutermost);
+            return known != null ? known : load(word, isOutermost, this::resolveOnce);
         }
         if (known == null) {
-            known = isOutermost ? loadWithHooks(word) : load(word, false);
+            known = isOutermost ? loadWithHooks(word, this::resolveOnce) : load(word, false, this::resolveOnce);
         }
         if (isOutermost) {
             engine.hooks.await(word);
@@ -98,14 +98,19 @@ final class Loader {
     Object[] part(long word) throws GraphStoreException {
         boolean isOutermost = loading.getReadHoldCount() == 0;
         boolean runsHooks = isOutermost && engine.hooks.areAny();
-        return (Object[]) (runsHooks ? loadWithHooks(word) : load(word, isOutermost));
+        return (Object[]) (runsHooks ? loadWithHooks(word, this::entries) : load(word, isOutermost, this::entries));
     }
 
-    private Object loadWithHooks(long word) throws GraphStoreException {
+    /// One attempt to load what a reference leads to.
+    private interface Attempt {
+        Object load(long word) throws GraphStoreException;
+    }
+
+    private Object loadWithHooks(long word, Attempt attempt) throws GraphStoreException {
         LoadHooks.Batch batch = engine.hooks.begin();
         Object known = null;
         try {
-            known = load(word, true);
+            known = load(word, true, attempt);
         } finally {
             engine.hooks.end(batch, known != null);
         }
@@ -113,11 +118,11 @@ final class Loader {
         return known;
     }
 
-    private Object load(long word, boolean isOutermost) throws GraphStoreException {
+    private Object load(long word, boolean isOutermost, Attempt attempt) throws GraphStoreException {
         Object known = null;
         while (known == null) {
             try {
-                known = resolveOnce(word);
+                known = attempt.load(word);
             } catch (Uninitialized found) {
                 if (!isOutermost) {
                     uninitialized.set(found);
@@ -154,8 +159,6 @@ final class Loader {
                     known = object(word, layout, bytes, version);
                 } else if (shape.isConstant()) {
                     known = constant(word, shape, bytes, version);
-                } else if (shape instanceof FormShape form && form.form instanceof PartForm) {
-                    known = entries(word);
                 } else {
                     known = whole(word);
                 }
@@ -299,17 +302,22 @@ final class Loader {
 
     /// Returns what a part of a collection leads to. The part is not found by its identity.
     private Object entries(long id) throws GraphStoreException {
-        lock.enter();
+        Unbroken.lock(loading.readLock());
         try {
-            Load outer = innermost;
-            innermost = new Load(outer);
+            lock.enter();
             try {
-                return innermost.load(innermost.read(id));
+                Load outer = innermost;
+                innermost = new Load(outer);
+                try {
+                    return innermost.load(innermost.readPart(id));
+                } finally {
+                    innermost = outer;
+                }
             } finally {
-                innermost = outer;
+                Unbroken.unlock(lock);
             }
         } finally {
-            Unbroken.unlock(lock);
+            Unbroken.unlock(loading.readLock());
         }
     }
 
@@ -409,6 +417,14 @@ final class Loader {
             ObjectBytes bytes = new ObjectBytes(id, engine.graph.read(id));
             Node node = new Node(id, engine.schema.shape(bytes), bytes);
             nodes.put(id, node);
+            return node;
+        }
+
+        private Node readPart(long id) throws GraphStoreException {
+            Node node = read(id);
+            if (!(node.shape instanceof FormShape shape && shape.form instanceof PartForm)) {
+                throw node.bytes.damaged("it is no part of a collection, which leads to it");
+            }
             return node;
         }
 

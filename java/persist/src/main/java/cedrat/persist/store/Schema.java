@@ -23,6 +23,7 @@ import cedrat.persist.form.FormShape;
 import cedrat.persist.form.Forms;
 import cedrat.persist.lock.Unbroken;
 import cedrat.persist.memory.Fields;
+import cedrat.persist.memory.HashSource;
 import cedrat.persist.memory.Slot;
 import java.lang.reflect.Field;
 import java.lang.reflect.Modifier;

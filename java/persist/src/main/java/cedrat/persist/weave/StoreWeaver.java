@@ -86,6 +86,8 @@ final class StoreWeaver implements CodeTransform {
     private final boolean readsTables;
     /// Whether it is the method that adds entries to a `HashMap`.
     private final boolean isPut;
+    /// Whether it is a method of `HashMap` that calls that one, with a hash that it computes just before.
+    private final boolean callsPut;
     /// Whether the elements of arrays that it stores to are entries.
     private final boolean isTable;
     /// Whether it calls collections that others have made.
@@ -125,6 +127,7 @@ final class StoreWeaver implements CodeTransform {
                 isApplication && classes.isInfrastructure(type.thisClass().asInternalName());
         isHashMap = type.thisClass().asInternalName().equals("java/util/HashMap");
         isPut = isHashMap && method.methodName().equalsString("putVal");
+        callsPut = isHashMap && calls(code, "putVal");
         readsTables = !isPut && isOfHashMap(type) && !method.methodName().equalsString("comparableClassFor");
         isTable = PartTypes.isOfTable(type.thisClass().asInternalName());
         isWrapper = isApplication || WovenMethods.isWrapper(type.thisClass().asInternalName());
@@ -132,6 +135,12 @@ final class StoreWeaver implements CodeTransform {
         prologueDepth = isConstructor ? 0 : ENDED;
         locksAtStart = locksReads && isHashMap && !isConstructor && !isStatic(method) && reads(code);
         isHeld = kind == Weaver.Kind.COLLECTION && !isConstructor && isOpen(method) && changes(code);
+    }
+
+    private static boolean calls(CodeModel code, String name) {
+        return code.elementStream()
+                .anyMatch(element ->
+                        element instanceof InvokeInstruction call && call.name().equalsString(name));
     }
 
     private static boolean isOfHashMap(ClassModel type) {
@@ -168,10 +177,7 @@ final class StoreWeaver implements CodeTransform {
     @Override
     public void atStart(CodeBuilder builder) {
         code.findAttribute(Attributes.stackMapTable()).ifPresent(builder);
-        if (isPut) {
-            builder.aload(0).iload(1);
-            Calls.beforePut(builder);
-        } else if (locksAtStart) {
+        if (locksAtStart) {
             builder.aload(0);
             Calls.lockToRead(builder);
         }
@@ -463,6 +469,10 @@ final class StoreWeaver implements CodeTransform {
             return;
         }
         builder.with(call);
+        if (callsPut && name.equals("hash")) {
+            builder.dup2(); // map, hash → map, hash, map, hash
+            Calls.beforePut(builder);
+        }
         boolean makesObject = isApplication
                 && call.typeSymbol().returnType().isClassOrInterface()
                 && WovenMethods.makesObject(owner, name);

@@ -29,7 +29,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
-/// J20: large maps and sets are loaded, unloaded and stored by part.
+/// J1h: large maps and sets are loaded, unloaded and stored by part.
 class LargeMapsTest {
     /// More than three quarters of 4,096 buckets, so that there are 8,192.
     private static final int ENTRIES = 5_000;
@@ -95,7 +95,7 @@ class LargeMapsTest {
 
     // ---- loading
 
-    /// J20.
+    /// J1h.
     @Test
     void readLoadsOnePart() {
         store.setRoot("map", items(ENTRIES));
@@ -110,7 +110,7 @@ class LargeMapsTest {
         assertHolds(ENTRIES, stored());
     }
 
-    /// J20.
+    /// J1h.
     @Test
     void changeStoresOnePart() {
         store.setRoot("map", items(ENTRIES));
@@ -129,7 +129,7 @@ class LargeMapsTest {
         assertSame(stored().get(key(10)), stored().get(key(9)));
     }
 
-    /// J20.
+    /// J1h.
     @Test
     void setIsLoadedByPart() {
         Set<Long> numbers = new HashSet<>();
@@ -155,7 +155,7 @@ class LargeMapsTest {
         assertEquals(numbers, store.root("set", Object.class));
     }
 
-    /// J20a.
+    /// J4d.
     @Test
     void keysOfProgramAreLoadedWhole() {
         Map<Object, Object> map = new HashMap<>();
@@ -169,7 +169,7 @@ class LargeMapsTest {
         assertEquals(4321, loaded.get(List.of(4321)));
     }
 
-    /// J20a.
+    /// J4d.
     @Test
     void keyOfProgramEndsParts() {
         store.setRoot("map", items(ENTRIES));
@@ -199,7 +199,7 @@ class LargeMapsTest {
 
     // ---- unloading
 
-    /// J20b.
+    /// J7.
     @Test
     void walkUnloadsWhatIsBehind() {
         store.setRoot("map", items(ENTRIES));
@@ -216,7 +216,7 @@ class LargeMapsTest {
         assertTrue(graph.reads() > ENTRIES + 200, () -> "objects read: " + graph.reads());
     }
 
-    /// J20c.
+    /// J7d.
     @Test
     void heldEntryIsStoredAfterUnloading() {
         store.setRoot("map", items(ENTRIES));
@@ -245,7 +245,7 @@ class LargeMapsTest {
         assertEquals(-77, stored().get(key(77)).number);
     }
 
-    /// J20b.
+    /// J7.
     @Test
     void readersMissNothingWhileOthersUnload() throws InterruptedException, ExecutionException {
         store.setRoot("map", items(ENTRIES));
@@ -286,9 +286,9 @@ class LargeMapsTest {
         }
     }
 
-    /// J7.2, J20d.
+    /// J7.2d.
     @Test
-    void readOfClosedStoreThrowsWhereNotLoaded() {
+    void closedStoreRefusesUnloadedEntries() {
         store.setRoot("map", items(ENTRIES));
         reopen(1 << 30);
         Map<String, Item> map = stored();
@@ -316,7 +316,7 @@ class LargeMapsTest {
 
     // ---- beside a copy
 
-    /// J9, J20.
+    /// J1h, J9.
     @Test
     void largeMapsAreAsTheirCopies() {
         long first = Long.getLong("cedrat.seed", 1);

@@ -1,9 +1,7 @@
-package cedrat.persist.store;
+package cedrat.persist.memory;
 
 import cedrat.persist.boot.Barrier;
 import cedrat.persist.boot.Persistable;
-import cedrat.persist.memory.Fields;
-import cedrat.persist.memory.Slot;
 import java.io.IOException;
 import java.io.InputStream;
 import java.lang.classfile.ClassFile;
@@ -27,7 +25,7 @@ import java.util.Set;
 /// without a `hashCode` of their own have such.
 ///
 /// **Threads:** any.
-final class HashSource {
+public final class HashSource {
     /// Objects that are nested deeper do not occur in keys.
     private static final int DEPTH_MAX = 6;
     /// Number of elements of a collection that are looked at.
@@ -55,17 +53,17 @@ final class HashSource {
         static final OfClass VALUE = new OfClass(Kind.VALUE, null);
     }
 
-    HashSource(Fields slots) {
+    public HashSource(Fields slots) {
         this.slots = slots;
     }
 
     /// Whether the hash code of an object may differ in each process, by its class.
-    boolean mayDiffer(Object object) {
+    public boolean mayDiffer(Object object) {
         return classes.get(object.getClass()).kind != Kind.VALUE;
     }
 
     /// Whether the hash code of an object differs in each process.
-    boolean differs(Object object) {
+    public boolean differs(Object object) {
         return differs(object, 0);
     }
 
@@ -209,7 +207,7 @@ final class HashSource {
     }
 
     /// Whether a class, or a superclass, asks objects for their identity hash codes, to find them by these.
-    static boolean findsByIdentity(Class<?> type) {
+    public static boolean findsByIdentity(Class<?> type) {
         for (Class<?> one = type; Persistable.class.isAssignableFrom(one); one = one.getSuperclass()) {
             ClassModel model = parsed(one);
             for (MethodModel method : model == null ? List.<MethodModel>of() : model.methods()) {
