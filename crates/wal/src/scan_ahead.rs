@@ -221,7 +221,7 @@ mod tests {
             log.reserve_more(&mut reservation, record_len_bound(ByteLen(97)), ByteLen(0)).expect("there is room");
             let head = RecordHead::new(Kind::UPDATE, TxnId(number), None);
             log.append(partition, head, &[&body], &mut reservation);
-            if number % 500 == 0 {
+            if number.is_multiple_of(500) {
                 log.force(log.current_lsn()).expect("it works");
             }
         }

@@ -342,7 +342,7 @@ mod tests {
         let (busy, calm) = (PageId::new(1), [2, 3, 4].map(PageId::new));
         for drained in [0, 1, 5_000, 30_000] {
             let mut pending = Pending::default();
-            let page_of = |record: u64| if record % 4 == 0 { calm[(record % 3) as usize] } else { busy };
+            let page_of = |record: u64| if record.is_multiple_of(4) { calm[(record % 3) as usize] } else { busy };
             (1..40_000).for_each(|record| note(&mut pending, page_of(record), record, at(record), false));
             assert!(pending.kept_bytes <= KEPT_STEPS * KEPT_STEP + 100, "{}", pending.kept_bytes);
             pending.drop_before(Lsn::new(drained));
