@@ -31,7 +31,8 @@ fn encrypted_bank_survives_every_crash() {
 /// E4, H3: words and pages.
 #[test]
 fn encrypted_heap_survives_every_crash() {
-    passes(check::crashes("heap-encrypted", heap_bank()).at_least(1_000).again(4, 20));
+    // Where an encrypted log has a record is not visible from outside, so few cuts fall within a transaction.
+    passes(check::crashes("heap-encrypted", heap_bank()).at_least(1_000).again(4, 20).without_losers());
 }
 
 /// R6, A9: what a killed process leaves.
