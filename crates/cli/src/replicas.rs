@@ -60,6 +60,9 @@ pub(crate) fn follow(arguments: &Follow) -> Outcome {
         let why = match ended {
             Ok(()) => return Ok(()),
             Err(Ended::Output(failure)) => return Err(failure),
+            Err(Ended::Connection(error)) if error.kind() == io::ErrorKind::InvalidInput => {
+                return output::fail(error.to_string());
+            }
             Err(Ended::Connection(error)) => error.to_string(),
             Err(Ended::Follower(error)) if is_passing(&error) => error.to_string(),
             Err(Ended::Follower(error)) => return Err(error).while_doing(arguments.to.display()),
@@ -92,10 +95,11 @@ fn connect(from: &Path, credentials: Option<&Credentials>) -> io::Result<Box<dyn
 
 /// Whether the next connection may succeed.
 fn is_passing(error: &Error) -> bool {
-    matches!(
+    let is_of_connection = matches!(
         error,
         Error::Replica(ReplicaError::Torn { .. } | ReplicaError::Invalid { .. } | ReplicaError::Refused { .. })
-    )
+    );
+    is_of_connection && !cedrat_replication::is_certificate_refused(error)
 }
 
 /// Follows over one connection, until it ends, or the replica has what the store had.

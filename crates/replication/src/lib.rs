@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::Duration;
 
 pub use listener::{Ended, ReplicaListener};
-pub use tls::{Credentials, TlsStream};
+pub use tls::{Credentials, TlsStream, is_certificate_refused};
 
 /// The name of the socket in a store's directory.
 pub const SOCKET: &str = "replicas.socket";

@@ -6,6 +6,8 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
 
+use cedrat_txn::{Error, ReplicaError};
+
 use crate::timed::Timed;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -91,6 +93,29 @@ impl TlsStream {
         let name = name.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, format!("{host}: {error}")))?;
         let connection = ClientConnection::new(Arc::clone(&credentials.client), name).map_err(io::Error::other)?;
         Ok(TlsStream(Side::Replica(StreamOwned::new(connection, stream))))
+    }
+}
+
+/// Whether a connection has ended because one side refuses the certificate of the other one. With the same certificates, the next one
+/// ends, too.
+pub fn is_certificate_refused(error: &Error) -> bool {
+    use rustls::AlertDescription as Alert;
+    let Error::Replica(ReplicaError::Torn { source, .. }) = error else { return false };
+    match source.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented) => true,
+        Some(rustls::Error::AlertReceived(alert)) => matches!(
+            alert,
+            Alert::BadCertificate
+                | Alert::UnsupportedCertificate
+                | Alert::CertificateRevoked
+                | Alert::CertificateExpired
+                | Alert::CertificateUnknown
+                | Alert::CertificateRequired
+                | Alert::UnknownCA
+                | Alert::AccessDenied
+                | Alert::DecryptError
+        ),
+        _ => false,
     }
 }
 

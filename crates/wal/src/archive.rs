@@ -80,7 +80,8 @@ impl LogArchive {
             opened => opened?,
         };
         let (mut archive, reader) = LogArchive::opened(to, file, control, lock)?;
-        archive.continue_with(&log.state, |archived| has_same_blocks(&reader, archived, &log))?;
+        let reader = Arc::new(reader);
+        archive.continue_with(&log.state, &reader, |archived| has_same_blocks(&reader, archived, &log))?;
         Ok(archive)
     }
 
@@ -101,11 +102,12 @@ impl LogArchive {
         Ok(archive)
     }
 
-    /// Checks that a log of this state continues the archive. `has_same_blocks` compares the newest archived blocks with those of the
-    /// log.
+    /// Checks that a log of this state continues the archive, which `reader` reads. `has_same_blocks` compares the newest archived blocks
+    /// with those of the log.
     pub(crate) fn continue_with(
         &mut self,
         log: &LogState,
+        reader: &Arc<Reader>,
         has_same_blocks: impl FnOnce(&Control) -> Result<bool, LogError>,
     ) -> Result<(), LogError> {
         self.restart();
@@ -122,7 +124,7 @@ impl LogArchive {
         if !is_continued && !planted!("other_future_archived") {
             return of_other("the archive of another history of this store", "the archive of this one");
         }
-        let epochs = merge_epochs(control, &now.epochs)?;
+        let epochs = merge_epochs(control, &now.epochs, Some(reader))?;
         if epochs != self.control.epochs && !planted!("ends_of_epochs_archived_late") {
             // The log may forget where the epoch before has ended.
             self.write(Control { epochs, ..self.control.clone() })?;
@@ -294,7 +296,7 @@ impl LogArchive {
             return Err(LogError::damaged("the state of a log", 0, what));
         }
         let mut control = self.control.clone();
-        control.epochs = merge_epochs(&control, &log.control.epochs)?;
+        control.epochs = merge_epochs(&control, &log.control.epochs, None)?;
         (control.names, control.schemas) = (log.control.names.clone(), log.control.schemas.clone());
         control.promise = control.promise.max(log.up_to());
         for (known, reached) in control.partitions.iter_mut().zip(&log.control.partitions) {
@@ -545,14 +547,15 @@ fn moments_end(control: &Control) -> u64 {
 
 /// Whether a log may have written the blocks of an archive, by their epochs and offsets.
 pub(crate) fn may_follow(archived: &Control, log: &Control) -> bool {
-    let mut reached = archived.epochs.clone();
     // The archive may name a later opening of which it has no records. Another opening may have taken its place.
-    reached.forget_unreached(&archived.partitions, archived.promise);
+    let reached = archived.epochs.reached(&archived.partitions, archived.promise);
     let (Some(newest), Some(known)) = (log.epochs.newest(), reached.newest()) else { return false };
     let is_same_opening = newest.number == known.number && newest.begins == known.begins;
     let ends = archived.partitions.iter().map(|partition| partition.durable_below);
-    let is_later_opening =
-        newest.number > known.number && ends.clone().zip(&newest.begins).all(|(end, begin)| end <= *begin);
+    // Each later opening, and not only the newest one, begins behind the archive.
+    let later = log.epochs.iter().filter(|epoch| epoch.oldest > known.number);
+    let is_behind = |epoch: &Epoch| ends.clone().zip(&epoch.begins).all(|(end, begin)| end <= *begin);
+    let is_later_opening = newest.number > known.number && { later }.all(is_behind);
     let has_all = ends.zip(&log.partitions).all(|(end, now)| end <= now.durable_below);
     (is_same_opening || is_later_opening) && has_all
 }
@@ -570,8 +573,8 @@ fn has_same_blocks(archive: &Reader, control: &Control, log: &LogToArchive<'_>) 
 }
 
 /// Returns the epochs of an archive, with those of the log in place of its own of the same time. As many of the older ones are joined
-/// as the control file needs.
-fn merge_epochs(archived: &Control, now: &Epochs) -> Result<Epochs, LogError> {
+/// as the control file needs. `archive` reads the archive, if it has no more blocks than its control file names.
+fn merge_epochs(archived: &Control, now: &Epochs, archive: Option<&Arc<Reader>>) -> Result<Epochs, LogError> {
     let Some(oldest) = now.iter().next() else { return Ok(archived.epochs.clone()) };
     // A log that was restored to the end of the archive lacks later openings that the archive names, and has nothing of.
     let is_before = |epoch: &&Epoch| {
@@ -585,11 +588,17 @@ fn merge_epochs(archived: &Control, now: &Epochs) -> Result<Epochs, LogError> {
     }
     if list.last().is_some_and(|last| last.end == Lsn::MAX) {
         let last = list.pop().expect("there is a last one");
+        let ends = || archived.partitions.iter().map(|known| known.durable_below);
         // If the log kept nothing of it, it is not of the log's epochs.
-        let ends = archived.partitions.iter().map(|known| known.durable_below);
-        if let Some(partition) = ends.zip(&last.begins).position(|(end, &begin)| end != begin) {
-            let offset = archived.partitions[partition].durable_below;
-            return Err(LogError::ArchiveGap { partition: partition as u16, offset });
+        if let Some(partition) = ends().zip(&last.begins).position(|(end, &begin)| end != begin) {
+            // The archive has all of its blocks if the log goes on where they end. So they show where its numbers end.
+            let has_all = ends().eq(oldest.begins.iter().copied()) && !planted!("forgotten_end_of_epoch_is_gap");
+            let Some(archive) = archive.filter(|_| has_all) else {
+                let offset = archived.partitions[partition].durable_below;
+                return Err(LogError::ArchiveGap { partition: partition as u16, offset });
+            };
+            let end = look::archived_ends(archive, archived)?.end.min(oldest.first);
+            list.push(Epoch { end, ..last });
         }
     }
     let of_log = list.len();

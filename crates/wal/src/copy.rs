@@ -180,13 +180,11 @@ impl LogCopy {
         for sequence in first..behind {
             let from = begin.offset.max(geometry.begin(sequence));
             let to = end.min(geometry.begin(sequence + 1));
-            let partition = begin.partition;
+            let (partition, number) = (begin.partition, self.next);
             self.copy_segment(reader, Position { partition, offset: from }, to, limits).map_err(
                 |error| match error {
                     Failed::Log(error) => error,
-                    Failed::Media(error) => {
-                        LogError::io(format!("copying the log to {}", file_name(self.next - 1)), error)
-                    }
+                    Failed::Media(error) => LogError::io(format!("copying the log to {}", file_name(number)), error),
                 },
             )?;
         }

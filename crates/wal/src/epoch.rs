@@ -168,6 +168,13 @@ impl Epochs {
         self.list.last_mut().map(|newest| newest.end = Lsn::MAX).is_some()
     }
 
+    /// Returns those that an archive with these ends reaches.
+    pub(crate) fn reached(&self, archived: &[ControlPartition], newest: Lsn) -> Epochs {
+        let mut reached = self.clone();
+        reached.forget_unreached(archived, newest);
+        reached
+    }
+
     /// Joins the two oldest epochs; `false` if one of them is the newest, or their numbers span too many openings.
     pub(crate) fn join_oldest(&mut self) -> bool {
         if self.list.len() < 3 || self.list[1].number - self.list[0].oldest > JOINED_MAX {

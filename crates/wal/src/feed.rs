@@ -15,6 +15,7 @@ use crate::block::{BLOCK_HEADER_LEN, BLOCK_UNIT, BlockHeader};
 use crate::checksum::{StoreId, block_seed, record_seed};
 use crate::control::{Control, SLOT_LEN, SlotFault};
 use crate::copy::{BlocksToCopy, Limits};
+use crate::epoch::Epoch;
 use crate::forget::newest_segment;
 use crate::log::Log;
 use crate::moments::{Moment, now_millis};
@@ -232,8 +233,12 @@ impl Log {
     pub fn checksums_of(&self, archive: &LogState) -> Result<Vec<BlocksChecksum>, LogError> {
         let (reader, now) = (&self.shared().reader, self.state());
         let ranges = compared_ranges(&archive.control, &now.control, reader.geometry);
+        // The newest archived record, too: behind it a segment may have only blocks without records.
+        let of_newest = self.offsets_from(archive.up_to());
         let checksums = ranges.into_iter().enumerate().map(|(index, range)| {
-            let begin = range.start;
+            let first = of_newest[index].max(archive.control.partitions[index].scan_from);
+            let begin = range.start.min(first);
+            let range = begin..range.end;
             let crc = checksum(reader, PartitionId(index as u16), range)?.unwrap_or(0);
             Ok(BlocksChecksum { begin, crc })
         });
@@ -260,7 +265,7 @@ impl LogArchive {
     /// records that the archive lacks. [`LogError::Damaged`], [`LogError::Io`], of the archive.
     pub fn continue_received(&mut self, log: &LogState, checksums: &[BlocksChecksum]) -> Result<(), LogError> {
         let reader = self.archived().reader;
-        self.continue_with(log, |archived| {
+        self.continue_with(log, &reader, |archived| {
             let ends = archived.partitions.iter().map(|known| known.durable_below);
             let both = ends.zip(checksums).enumerate();
             let mut is_same = archived.partitions.len() == checksums.len();
@@ -269,7 +274,14 @@ impl LogArchive {
                 let begins = archived.partitions[index].scan_from <= range.start;
                 is_same &= begins && checksum(&reader, PartitionId(index as u16), range)?.unwrap_or(0) == wanted.crc;
             }
-            Ok(is_same || planted!("received_blocks_not_compared"))
+            let is_same = is_same || planted!("received_blocks_not_compared");
+            match unrecognised(&reader, archived, &log.control, checksums)? {
+                Some(partition) if is_same && !planted!("unrecognised_log_followed") => {
+                    let offset = archived.partitions[partition].durable_below;
+                    Err(LogError::ArchiveGap { partition: partition as u16, offset })
+                }
+                _ => Ok(is_same),
+            }
         })
     }
 
@@ -396,6 +408,44 @@ pub(crate) fn compared_ranges(archived: &Control, log: &Control, geometry: Geome
         if end > now.durable_below { end..end } else { begin.min(end)..end }
     })
     .collect()
+}
+
+/// Returns a partition with archived blocks if nothing shows that the newest archived record is of the log, which has these checksums: it
+/// may have recycled the place at which another history has other records.
+fn unrecognised(
+    reader: &Reader,
+    archived: &Control,
+    log: &Control,
+    checksums: &[BlocksChecksum],
+) -> Result<Option<usize>, LogError> {
+    if archived.promise < archived.checkpoint.scan_lsn {
+        // It has no record.
+        return Ok(None);
+    }
+    for (index, (known, compared)) in archived.partitions.iter().zip(checksums).enumerate() {
+        let partition = PartitionId(index as u16);
+        let mut offset = compared.begin.max(known.scan_from);
+        while offset < known.durable_below {
+            let header = reader.header(Position { partition, offset })?;
+            if !header.is_empty() && (header.first_lsn..=header.last_lsn).contains(&archived.promise) {
+                return Ok(None);
+            }
+            offset = header.end();
+        }
+    }
+    // It ends where the next opening begins, or one of which it knows that place, and has nothing.
+    let ends = || archived.partitions.iter().map(|known| known.durable_below);
+    let newest = archived.epochs.iter().rfind(|epoch| !epoch.begins.iter().copied().eq(ends()));
+    let is_known = |epoch: &Epoch| {
+        let is_same = |known: &Epoch| (known.number, known.first) == (epoch.number, epoch.first);
+        archived.epochs.iter().any(|known| is_same(known) && known.begins == epoch.begins)
+    };
+    let is_next = |epoch: &Epoch| {
+        epoch.begins.iter().copied().eq(ends())
+            && (newest.is_some_and(|newest| epoch.oldest == newest.number + 1) || is_known(epoch))
+    };
+    let first = archived.partitions.iter().position(|known| known.scan_from < known.durable_below);
+    Ok(if log.epochs.iter().any(is_next) { None } else { first })
 }
 
 /// Returns the checksum of the blocks of a range, without promises. `None`: no block ends where the range does.

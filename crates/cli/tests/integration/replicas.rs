@@ -43,3 +43,22 @@ fn followed_store_is_promoted() {
     let strange = cedrat(&["promote", shop, new]);
     assert!(errors(&strange).contains("no complete replica"), "{}", errors(&strange));
 }
+
+/// Each would be refused again: the command ends with the reason, also without `--once`.
+#[test]
+fn permanent_refusals_end_follow() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let store = cedrat::open(path("store")).unwrap();
+    store.consumer("taken", Default::default()).unwrap();
+    let ended = Arc::new(|_: &str, _: &Error| {});
+    let server = store.replica_server(ReplicaOptions::default());
+    let _listener = ReplicaListener::bind_local(&path("store"), server, ended).unwrap();
+    let (shop, copy, other) = (path("store"), path("copy"), path("other"));
+    let refused = cedrat(&["follow", text(&shop), text(&copy), "--name", "taken"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(errors(&refused).contains("choose another one"), "{}", errors(&refused));
+    let missing = cedrat(&["follow", text(&path("missing")), text(&other), "--name", "one"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(errors(&missing).contains("this is no folder"), "{}", errors(&missing));
+}

@@ -181,7 +181,8 @@ impl Consumers {
             let bytes = log.bytes_since(entry.needs).0;
             // A replica that has all records up to the scan point keeps a segment of each partition at most.
             let keeps_records = entry.needs < scan_lsn && (!entry.is_replica || entry.position.next() < scan_lsn);
-            let is_beyond = bytes > entry.limit && !state.bases.contains_key(&entry.name);
+            let gets_base = state.bases.contains_key(&entry.name) && !planted!("log_of_running_base_released");
+            let is_beyond = bytes > entry.limit && !gets_base;
             let is_released = keeps_records && (is_beyond || is_full && !planted!("consumer_fills_log"));
             if is_released && !planted!("release_not_noted") {
                 state.file.put(Entry { released: Some(bytes), ..entry })?;

@@ -1,7 +1,7 @@
 //! Replicas as consumers: the log is kept from the first block on that a replica lacks (E25.4).
 
 use cedrat_sync::planted;
-use cedrat_wal::{LogOffset, LogPosition, Lsn};
+use cedrat_wal::{Log, LogOffset, LogPosition, Lsn};
 
 use super::file::{Entry, NAME_LEN_MAX};
 use super::{ConsumerOptions, Consumers, State};
@@ -76,6 +76,16 @@ impl Consumers {
                 state.bases.remove(name);
             }
         }
+    }
+
+    /// Raises the limit of a replica that gets its base by the log before the end of that: until its next connection, it may keep as much
+    /// behind the base as any replica that is away.
+    pub(crate) fn base_is_complete(&self, log: &Log, name: &str, up_to: Lsn) -> Result<()> {
+        let mut state = self.state.lock();
+        let known = state.file.find(name).cloned().filter(|known| known.is_replica && known.released.is_none());
+        let Some(known) = known.filter(|_| !planted!("log_of_complete_base_released")) else { return Ok(()) };
+        let of_base = log.bytes_since(known.needs).0.saturating_sub(log.bytes_since(up_to).0);
+        state.file.put(Entry { limit: known.limit.saturating_add(of_base), ..known })
     }
 
     /// Keeps the log for a replica from an LSN and these offsets on. Without offsets, it keeps all that there is now.

@@ -71,7 +71,13 @@ pub enum ReplicaError {
         /// The name.
         name: String,
     },
-    /// The other side has refused for another reason.
+    /// The store serves no replica of this name, or none at all. Another connection is refused, too.
+    #[error("the store does not serve this replica: {why}")]
+    NotServed {
+        /// The reason of the store.
+        why: String,
+    },
+    /// The other side has ended the connection for another reason. The next one may succeed.
     #[error("the other side ended the connection of the replica: {why}")]
     Refused {
         /// Its reason.

@@ -132,6 +132,8 @@ impl<S: Read + Write + Send + 'static> Feed<S> {
         let store = Store::of_thread(&inner);
         let bytes_per_second_max = self.options.base_bytes_per_second_max;
         let report = store.backup_to_stream(to, BackupOptions { bytes_per_second_max, ..BackupOptions::default() })?;
+        // Before the replica may go away with it.
+        inner.consumers.base_is_complete(&inner.log, &hello.name, report.up_to)?;
         self.link.lock().send(FrameKind::BaseEnd, report.up_to.get(), &[])?;
         Ok(base)
     }

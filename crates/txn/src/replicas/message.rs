@@ -1,5 +1,6 @@
 //! The bodies of frames (drawn in docs/formats/replication.md).
 
+use cedrat_sync::planted;
 use cedrat_wal::{BlocksChecksum, LogOffset, LogPiece, LogState, Lsn, Moment, PartitionId};
 
 use super::error::ReplicaError;
@@ -165,11 +166,15 @@ mod code {
     pub(super) const OTHER_HISTORY: u32 = 3;
     pub(super) const GAP: u32 = 4;
     pub(super) const REPLACED: u32 = 5;
+    pub(super) const NOT_SERVED: u32 = 6;
 }
 
 /// Returns the body of a refusal: a code, two numbers, two stores, and a text.
 pub(super) fn encode_refusal(error: &crate::Error) -> Vec<u8> {
     let (mut code, mut numbers, mut stores, mut text) = (code::OTHER, [0; 2], [[0; 16]; 2], error.to_string());
+    if let crate::Error::Misuse(_) | crate::Error::TooLarge { .. } = error {
+        code = if planted!("permanent_refusal_passes") { code::OTHER } else { code::NOT_SERVED };
+    }
     if let crate::Error::Replica(error) = error {
         match error {
             ReplicaError::Version { known, .. } => (code, numbers[0]) = (code::VERSION, u64::from(*known)),
@@ -200,6 +205,7 @@ pub(super) fn decode_refusal(body: &[u8]) -> Result<ReplicaError, Unreadable> {
         code::OTHER_HISTORY => ReplicaError::OtherHistory { up_to: Lsn::new(one) },
         code::GAP => ReplicaError::Gap { up_to: Lsn::new(one), kept_from: Lsn::new(two) },
         code::REPLACED => ReplicaError::Replaced { name: text },
+        code::NOT_SERVED => ReplicaError::NotServed { why: text },
         _ => ReplicaError::Refused { why: text },
     })
 }
