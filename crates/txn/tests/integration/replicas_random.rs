@@ -14,7 +14,7 @@ use cedrat_txn::{
     Commit, Error, Follower, Options, Prepared, Quorum, ReplicaError, ReplicaOptions, RestoreTarget, Result, Store,
     View, Vote, open_as_of, promote,
 };
-use cedrat_wal::{Control, Log, Lsn};
+use cedrat_wal::{CONTROL_FILE, Log, Lsn};
 
 use crate::common::*;
 use crate::links::*;
@@ -467,10 +467,10 @@ impl History {
         self.replicas[index].disk.set_capacity(None);
     }
 
-    /// Returns the control file of a replica's base, which identifies it.
-    fn base_of(&self, index: usize) -> Option<Control> {
-        let base = replica_files(&self.replicas[index].disk).base;
-        Log::look(&base).ok().map(|found| found.control().clone())
+    /// Returns the control file of a replica's base, which identifies it, without a call of the disk.
+    fn base_of(&self, index: usize) -> Option<Vec<u8>> {
+        let image = self.replicas[index].disk.image();
+        image.file(&format!("base/{CONTROL_FILE}"))
     }
 
     fn store_has_seen(&mut self, index: usize, follower: &Follower, sent: (Lsn, usize)) {
