@@ -14,6 +14,7 @@ use cedrat::prelude::*;
 use cedrat::structures::{Catalogue, Kind, Named, PageList, Records, drop_named};
 use cedrat::txn::{BackupOptions, FormatFresh, Vote};
 use cedrat::wal::{LogOptions, SEGMENT_LEN_MIN};
+use cedrat_media::write_all_at;
 use serde::{Deserialize, Serialize};
 
 /// Identifier of the prepared branch of each store.
@@ -237,7 +238,7 @@ pub(crate) fn encrypted(directory: &Path, end: impl FnOnce()) {
     let disk: Arc<dyn Media> = Arc::new(RealDisk::new(directory));
     let disk = keys().open_or_create(&disk).expect("a new directory");
     let file = disk.open(ENCRYPTED.0, OpenMode::Create).expect("a new file");
-    assert_eq!(disk.write_at(file, 0, &ENCRYPTED.1, Durability::Durable).expect("a sound disk"), ENCRYPTED.1.len());
+    write_all_at(&*disk, file, 0, &ENCRYPTED.1, Durability::Durable).expect("a sound disk");
     end();
 }
 

@@ -8,7 +8,7 @@ use cedrat::txn::{FormatFresh, RecordId, SetRange};
 use cedrat::{OpenError, Options, Registry, Store};
 
 pub(crate) fn open(disk: &Arc<dyn Media>) -> Result<Store, OpenError> {
-    Store::open(Arc::clone(disk), Options::simulated(), Registry::new())
+    Store::open(Arc::clone(disk), Options { redo_on_demand_bytes: u64::MAX, ..Options::simulated() }, Registry::new())
 }
 
 /// Sets the first eight bytes of a page.

@@ -530,9 +530,13 @@ fn threads_find_entries_during_merges() {
         others.into_iter().for_each(|other| other.join().expect("no thread panics"));
         model.extend((0..KEPT).map(|n| (n * SLOTS + 3, (200, 3))));
         assert_eq!(content(&store, root), stored(model.clone()), "seed {seed}");
-        let checked = table.check(&store.begin()).unwrap();
-        checked.expect_sound();
-        assert_eq!(store.check().unwrap().pages_allocated, 2 + checked.pages.len() as u64, "seed {seed}: pages");
+        let has_each_page_once = || {
+            let checked = table.check(&store.begin()).unwrap();
+            checked.expect_sound();
+            store.check().unwrap().pages_allocated == 2 + checked.pages.len() as u64
+        };
+        // The checkpointer may still merge buckets between both.
+        assert!((0..100).any(|_| has_each_page_once()), "seed {seed}: pages");
         store.log().force(store.log().current_lsn()).unwrap();
         let crashed = Arc::new(disk.cut_power(Loss::Everything));
         drop((store, table));
