@@ -266,7 +266,7 @@ struct Writer {
 }
 
 fn has_heap(seed: u64) -> bool {
-    seed % 3 > 0
+    !seed.is_multiple_of(3)
 }
 
 impl Writer {
