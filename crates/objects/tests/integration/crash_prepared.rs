@@ -49,7 +49,7 @@ fn repeatedly_carried_branches_survive_every_crash() {
 /// The same, with inverses.
 #[test]
 fn carried_branches_survive_every_crash() {
-    let branches = Branches { carries: true, steps: 30, undo: UndoPolicy::Inverses, ..Branches::default() };
+    let branches = Branches { carries: true, steps: 40, undo: UndoPolicy::Inverses, ..Branches::default() };
     passes(check::crashes("prepared-carried-inverses", branches).at_least(1_000).again(15, 40));
 }
 
