@@ -123,13 +123,10 @@ impl Opened {
         encryption: Option<Encryption>,
         choices: StoreChoices,
     ) -> Result<(Arc<Opened>, Lsn)> {
-        let mut options = choices.to_options()?;
-        options.encryption = encryption;
-        if choices.volatile_memory != 0 || choices.archive.is_some() || choices.backup.is_some() {
-            let text =
-                "a view has its backup and its archive as arguments; leave volatile_memory, archive and backup zero";
-            return Err(Failure::new(Status::Options, text));
-        }
+        let options = choices.to_options_of_reader(
+            encryption,
+            "a view has its backup and its archive as arguments; leave volatile_memory, archive and backup zero",
+        )?;
         let chain = front::encrypted_chain(backups, options.encryption.as_ref())?;
         let archive = archive.map(|archive| -> Arc<dyn Media> { Arc::new(RealDisk::new(archive)) });
         let scratch: Arc<dyn Media> = Arc::new(RealDisk::buffered(scratch));
@@ -145,12 +142,10 @@ impl Opened {
         encryption: Option<Encryption>,
         choices: StoreChoices,
     ) -> Result<(Arc<Opened>, Lsn)> {
-        let mut options = choices.to_options()?;
-        options.encryption = encryption;
-        if choices.volatile_memory != 0 || choices.archive.is_some() || choices.backup.is_some() {
-            let text = "a reader takes neither an archive nor a backup; leave volatile_memory, archive and backup zero";
-            return Err(Failure::new(Status::Options, text));
-        }
+        let options = choices.to_options_of_reader(
+            encryption,
+            "a reader takes neither an archive nor a backup; leave volatile_memory, archive and backup zero",
+        )?;
         let files = ReaderFiles { copies_pages: true, ..front::reader_files(directory, std::env::temp_dir()) };
         let reader = Reader::open(files, options, front::registry())?;
         let store = reader.store();

@@ -246,6 +246,18 @@ impl GraphChoices {
 }
 
 impl StoreChoices {
+    /// Returns the options of what only reads, which has no archive and no backup of its own; `why_not` names what to leave zero.
+    pub(crate) fn to_options_of_reader(
+        self,
+        encryption: Option<Encryption>,
+        why_not: &'static str,
+    ) -> Result<front::Options> {
+        if self.volatile_memory != 0 || self.archive.is_some() || self.backup.is_some() {
+            return Err(Failure::new(Status::Options, why_not));
+        }
+        Ok(front::Options { encryption, ..self.to_options()? })
+    }
+
     pub(crate) fn to_options(self) -> Result<front::Options> {
         must_be_zero(&self.reserved)?;
         let mut options = front::Options {

@@ -3,6 +3,8 @@
 
 #[path = "integration/common.rs"]
 mod common;
+#[path = "../../wal/tests/integration/random.rs"]
+mod random;
 
 use std::process::Command;
 

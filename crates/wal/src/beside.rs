@@ -182,15 +182,8 @@ mod tests {
     use cedrat_sync::{Mutex, explore};
 
     use super::*;
-    use crate::{Kind, LogOptions, RecordHead, TxnId};
-
-    fn append(log: &Log, partition: u16) -> Lsn {
-        let mut room = log.reserve(ByteLen(500), ByteLen(0)).expect("there is space");
-        let head = RecordHead::new(Kind::UPDATE, TxnId(1), None);
-        let lsn = log.append(PartitionId(partition), head, &[&[1; 100]], &mut room).lsn;
-        log.force(lsn).expect("the log runs");
-        lsn
-    }
+    use crate::LogOptions;
+    use crate::copy::tests::append;
 
     /// A disk on which the log gets records while the second partition is read.
     struct Appended {

@@ -479,7 +479,7 @@ impl From<io::Error> for Failed {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use cedrat_media::SimDisk;
     use cedrat_sync::explore;
 
@@ -487,7 +487,7 @@ mod tests {
     use crate::{ByteLen, Kind, LogOptions, RecordHead, TxnId};
 
     /// Appends a record, and makes it durable.
-    fn append(log: &Log, partition: u16) -> Lsn {
+    pub(crate) fn append(log: &Log, partition: u16) -> Lsn {
         let mut room = log.reserve(ByteLen(500), ByteLen(0)).expect("there is space");
         let head = RecordHead::new(Kind::UPDATE, TxnId(1), None);
         let lsn = log.append(PartitionId(partition), head, &[&[1; 100]], &mut room).lsn;

@@ -276,7 +276,7 @@ impl LogArchive {
             }
             let is_same = is_same || planted!("received_blocks_not_compared");
             match unrecognised(&reader, archived, &log.control, checksums)? {
-                Some(partition) if is_same => {
+                Some(partition) if is_same && !planted!("unrecognised_log_followed") => {
                     let offset = archived.partitions[partition].durable_below;
                     Err(LogError::ArchiveGap { partition: partition as u16, offset })
                 }

@@ -7,29 +7,7 @@ use cedrat_structures::{Catalogue, Checked, check_named, register};
 use cedrat_sync::Arc;
 use cedrat_txn::{LockManager, NoLocks, Options, Registry, Store, Txn};
 
-/// A small generator (xorshift).
-#[derive(Clone)]
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Random {
-        Random(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound
-    }
-}
-
-/// Returns the seeds of `count` random histories; `CEDRAT_SEED` selects others, and `CEDRAT_SEEDS` another number of them.
-pub(crate) fn seeds(count: u64) -> std::ops::Range<u64> {
-    let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
-    let first = number("CEDRAT_SEED").unwrap_or(0) << 20;
-    first..first + number("CEDRAT_SEEDS").unwrap_or(count)
-}
+pub(crate) use crate::random::*;
 
 pub(crate) fn media(disk: &SimDisk) -> Arc<dyn Media> {
     Arc::new(disk.clone())

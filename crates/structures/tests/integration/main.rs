@@ -10,6 +10,8 @@ mod lists;
 mod on_demand;
 #[path = "../../../txn/tests/integration/parts.rs"]
 mod parts;
+#[path = "../../../wal/tests/integration/random.rs"]
+mod random;
 mod requests;
 mod shrink;
 mod shrink_random;

@@ -16,10 +16,6 @@ use crate::common::{Random, check_all, open_with, seeds};
 const SLOTS: u64 = 4;
 
 impl Random {
-    fn one_in(&mut self, bound: u64) -> bool {
-        self.below(bound) == 0
-    }
-
     /// Returns the length and the filling of a value.
     fn value(&mut self) -> Value {
         let len = match self.below(40) {

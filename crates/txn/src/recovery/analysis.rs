@@ -6,6 +6,7 @@ use cedrat_heap::FoundHeaps;
 use cedrat_sync::planted;
 use cedrat_wal::{Found, Kind, LogError, LogOffset, Lsn, PartitionId, RecordRef, TxnId};
 
+use super::named_pages::named_by;
 use super::parts::Parts;
 use super::pending::Pending;
 use super::uncounted::Uncounted;
@@ -18,7 +19,7 @@ use crate::options::Options;
 use crate::prepared;
 use crate::registry::{Does, Numbers};
 use crate::report::Progress;
-use crate::space::{Extent, GROUP_PAGES, SpaceNumbers};
+use crate::space::{Extent, GROUP_PAGES, SpaceChange, SpaceNumbers};
 use crate::trace::{event, span};
 
 /// A transaction without an end record.
@@ -149,14 +150,9 @@ impl Analysis {
             self.redo_from.get_or_insert(record.lsn);
             self.note_pending(known, record, body, redo);
         }
-        self.pages_end = self.pages_end.max(redo.at.page.get().saturating_add(1));
-        if !space.contains(redo.operation) {
-            return Ok(Vec::new());
-        }
-        let change = space.change(redo.operation, redo.at.page, redo.arguments);
-        let change = change.ok_or("it changes the space map beyond its end")?;
-        self.pages_end = self.pages_end.max(change.end());
-        Ok(change.freed())
+        let (end, change) = named_by(redo, space)?;
+        self.pages_end = self.pages_end.max(end);
+        Ok(change.map_or_else(Vec::new, SpaceChange::freed))
     }
 
     /// Notes a change that redo may have to make, unless all are to be made before the store opens.

@@ -3,16 +3,28 @@
 use cedrat_wal::{Found, FoundArchive, LogError, Lsn, RecordRef};
 
 use super::analysis::{carried_space, corrupt};
-use crate::body::Body;
+use crate::body::{Body, Redo};
 use crate::error::Result;
 use crate::registry::{Numbers, Registry};
-use crate::space::SpaceNumbers;
+use crate::space::{SpaceChange, SpaceNumbers};
 
 /// The end of the pages that records change, allocate or free.
 #[derive(Debug)]
 pub(crate) struct NamedPages {
     numbers: SpaceNumbers,
     end: u64,
+}
+
+/// Returns the end of the pages that a change of a page names, and the change of space that it makes, if it makes one. The error is the
+/// defect of its record.
+pub(super) fn named_by(redo: &Redo<'_>, numbers: &SpaceNumbers) -> Result<(u64, Option<SpaceChange>), &'static str> {
+    let end = redo.at.page.get().saturating_add(1);
+    if !numbers.contains(redo.operation) {
+        return Ok((end, None));
+    }
+    let change = numbers.change(redo.operation, redo.at.page, redo.arguments);
+    let change = change.ok_or("it changes the space map beyond its end")?;
+    Ok((end.max(change.end()), Some(change)))
 }
 
 impl NamedPages {
@@ -42,11 +54,7 @@ impl NamedPages {
         let corrupt = |what: &str| corrupt(found, record, what);
         let body = Body::parse(record.head.kind, record.body).map_err(|bad| corrupt(bad.0))?;
         for redo in body.redos() {
-            self.end = self.end.max(redo.at.page.get().saturating_add(1));
-            if self.numbers.contains(redo.operation) {
-                let change = self.numbers.change(redo.operation, redo.at.page, redo.arguments);
-                self.end = self.end.max(change.map_or(0, |change| change.end()));
-            }
+            self.end = self.end.max(named_by(&redo, &self.numbers).map_err(corrupt)?.0);
         }
         for extent in carried_space(&body).map_err(corrupt)? {
             self.end = self.end.max(extent.end());

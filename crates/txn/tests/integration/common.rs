@@ -1,5 +1,5 @@
 //! Shared helpers of this crate's tests: a few operations, and an enumeration of every crash of a workload.
-#![allow(dead_code, reason = "each test binary uses its own part")]
+#![allow(dead_code, unused_imports, reason = "each test binary uses its own part")]
 
 use std::collections::HashSet;
 
@@ -11,6 +11,8 @@ use cedrat_txn::{
     Undo,
 };
 use serde::{Deserialize, Serialize};
+
+pub(crate) use crate::random::*;
 
 /// The worked example of Lemon §4.4: adds to a number; its inverse is itself. Slot *n* is the *n*-th eight bytes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -80,31 +82,6 @@ impl LogicalUndo for SubtractTen {
 
 pub(crate) fn registry() -> Registry {
     Registry::new().operation::<Add>().logical::<Subtract>().logical::<SubtractTen>()
-}
-
-/// A small generator (xorshift).
-#[derive(Debug)]
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Random {
-        Random(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    /// Returns a number below `bound`, or 0.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound.max(1)
-    }
-}
-
-/// Returns the seeds of `count` random histories; `CEDRAT_SEED` selects others, and `CEDRAT_SEEDS` another number of them.
-pub(crate) fn seeds(count: u64) -> std::ops::Range<u64> {
-    let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
-    let first = number("CEDRAT_SEED").unwrap_or(0) << 20;
-    first..first + number("CEDRAT_SEEDS").unwrap_or(count)
 }
 
 pub(crate) fn media(disk: &SimDisk) -> Arc<dyn Media> {

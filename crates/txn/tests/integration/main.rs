@@ -41,6 +41,8 @@ mod panics;
 mod parts;
 mod pins;
 mod prepared;
+#[path = "../../../wal/tests/integration/random.rs"]
+mod random;
 mod reader;
 mod reader_random;
 mod rebuilt;

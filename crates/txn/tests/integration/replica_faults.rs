@@ -8,11 +8,12 @@ use std::thread;
 
 use cedrat_media::{Call, Fault as DiskFault, Loss, SimDisk};
 use cedrat_sync::Arc;
-use cedrat_txn::{ConsumerOptions, Error, FollowProgress, Follower, ReplicaError, ReplicaOptions, Store, promote};
+use cedrat_txn::{ConsumerOptions, Error, FollowProgress, Follower, ReplicaError, ReplicaOptions, Store, Txn, promote};
 use cedrat_wal::Log;
 
 use crate::common::*;
 use crate::links::*;
+use crate::parts::Part;
 use crate::replicas::*;
 
 /// E25.5a: the store was idle, and the log has forgotten the opening of the replica's base.
@@ -56,6 +57,37 @@ fn replica_of_recycled_place_is_refused() {
         follow(&world.store, &mut later).unwrap();
     }
     assert!(end() == begin() && later.up_to() < Some(promoted.log().durable_lsn()), "nothing else shows it");
+    let refused = replica_error(follow(&promoted, &mut later));
+    assert!(matches!(refused, ReplicaError::Gap { .. }), "E25.5b: it has records of the old store: {refused}");
+}
+
+/// E25.5b: old and promoted store were opened at one place, with one number, and the log of the promoted one has recycled what differs.
+#[test]
+fn replica_of_equal_opening_is_refused() {
+    let world = World::new();
+    world.add(2);
+    let (files, follower) = begun(&world.store);
+    let (later_files, mut later) = begun(&world.store);
+    drop(follower);
+    let to = Arc::new(SimDisk::new());
+    promote(&files, &media(&to)).unwrap();
+    // A crash of the old store, with the end that its replica has.
+    let crashed = world.disk.journal().crash(world.disk.journal_len(), Loss::Everything);
+    let old = Store::open(Arc::new(Part::of(&crashed, "store")), options(), registry()).unwrap();
+    let promoted = open(&to).unwrap();
+    let add = |txn: &mut Txn| txn.update(at(world.page, 1), &Add { amount: 1 });
+    for _ in 0..3 {
+        (0..3).for_each(|_| promoted.transact(add).unwrap());
+        promoted.checkpoint().unwrap();
+    }
+    let begin = promoted.log().control().partitions[0].scan_from;
+    let end = || Log::look_at_control(&later_files.archive).unwrap().partitions[0].durable_below;
+    while end() < begin {
+        old.transact(add).unwrap();
+        follow(&old, &mut later).unwrap();
+    }
+    (0..20).for_each(|_| promoted.transact(add).unwrap());
+    assert!(end() == begin && later.up_to() < Some(promoted.log().durable_lsn()), "nothing else shows it");
     let refused = replica_error(follow(&promoted, &mut later));
     assert!(matches!(refused, ReplicaError::Gap { .. }), "E25.5b: it has records of the old store: {refused}");
 }

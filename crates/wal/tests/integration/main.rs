@@ -18,6 +18,7 @@ mod growth;
 mod growth_random;
 mod log;
 mod partition_commits;
+mod random;
 mod room;
 mod stopped;
 mod threads;

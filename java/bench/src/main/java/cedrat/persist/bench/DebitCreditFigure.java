@@ -44,15 +44,8 @@ final class DebitCreditFigure implements Callable<Integer> {
     @Option(names = "--peers", required = true, paramLabel = "CLASSPATH", description = "The other stores.")
     private String peers;
 
-    @Option(names = "--library", required = true, paramLabel = "FILE", description = "The file of libcedrat.")
-    private Path library;
-
-    @Option(
-            names = "--directory",
-            defaultValue = "target",
-            paramLabel = "DIR",
-            description = "Where the stores are made, on the disk that is measured.")
-    private Path directory;
+    @Mixin
+    private StoreFiles files;
 
     private record Place(String system, int threads, boolean isDurable) {
         Map<String, Object> params() {
@@ -129,7 +122,7 @@ final class DebitCreditFigure implements Callable<Integer> {
     }
 
     private double run(Place place, String engine, List<String> before) throws IOException, InterruptedException {
-        Path home = Files.createTempDirectory(Files.createDirectories(directory), "debit-credit");
+        Path home = files.newHome("debit-credit");
         try {
             List<String> command = new ArrayList<>(before);
             command.add(ProcessHandle.current().info().command().orElse("java"));
@@ -137,7 +130,7 @@ final class DebitCreditFigure implements Callable<Integer> {
             command.add("--sun-misc-unsafe-memory-access=allow");
             if (place.system.startsWith("cedrat")) {
                 command.add("-javaagent:" + options.agent);
-                command.add("-Dcedrat.library=" + library);
+                command.add("-Dcedrat.library=" + files.library);
             }
             if (place.system.equals("eclipsestore")) {
                 command.add("--add-exports=java.base/jdk.internal.misc=ALL-UNNAMED");

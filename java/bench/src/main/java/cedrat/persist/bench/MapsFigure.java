@@ -14,7 +14,6 @@ import java.util.concurrent.Callable;
 import java.util.stream.Stream;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
-import picocli.CommandLine.Option;
 
 /// A large persistent `HashMap`: its first read, its walks, also in a heap that is smaller than the map, and its
 /// memory. Each of these is a process.
@@ -29,22 +28,15 @@ final class MapsFigure implements Callable<Integer> {
     @Mixin
     private FigureOptions options;
 
-    @Option(names = "--library", required = true, paramLabel = "FILE", description = "The file of libcedrat.")
-    private Path library;
-
-    @Option(
-            names = "--directory",
-            defaultValue = "target",
-            paramLabel = "DIR",
-            description = "Where the store is made, on the disk that is measured.")
-    private Path directory;
+    @Mixin
+    private StoreFiles files;
 
     @Override
     public Integer call() throws IOException, InterruptedException {
         int entries = options.quick ? QUICK_ENTRIES : ENTRIES;
         int heapOfWalk = entries / 8_000;
         Figures figures = new Figures("maps", options.json);
-        Path home = Files.createTempDirectory(Files.createDirectories(directory), "maps");
+        Path home = files.newHome("maps");
         try {
             run(figures, home, "fill", entries, 4096);
             run(figures, home, "get", entries, 4096);
@@ -74,7 +66,7 @@ final class MapsFigure implements Callable<Integer> {
         command.add(ProcessHandle.current().info().command().orElse("java"));
         command.addAll(List.of("-Xmx" + heap + "m", "-XX:+UseParallelGC", "--enable-native-access=ALL-UNNAMED"));
         command.addAll(List.of("--sun-misc-unsafe-memory-access=allow", "-javaagent:" + options.agent));
-        command.addAll(List.of("-Dcedrat.library=" + library, "-cp", System.getProperty("java.class.path")));
+        command.addAll(List.of("-Dcedrat.library=" + files.library, "-cp", System.getProperty("java.class.path")));
         command.addAll(List.of(LargeMap.class.getName(), home.resolve("store").toString(), what, "" + entries));
         Process process = new ProcessBuilder(command)
                 .redirectError(ProcessBuilder.Redirect.INHERIT)

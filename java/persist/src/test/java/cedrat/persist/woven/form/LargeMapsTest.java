@@ -33,8 +33,8 @@ import org.junit.jupiter.api.Test;
 class LargeMapsTest {
     /// More than three quarters of 4,096 buckets, so that there are 8,192.
     private static final int ENTRIES = 5_000;
-    /// `-Dcedrat.sequences=…`, `-Dcedrat.seed=…` as in [RandomCollectionsTest].
-    private static final int SEQUENCES = Integer.getInteger("cedrat.sequences", 12);
+    /// The number of [Sequences].
+    private static final int SEQUENCES = 12;
 
     private static final int TRANSACTIONS = 16;
 
@@ -319,14 +319,7 @@ class LargeMapsTest {
     /// J1h, J9.
     @Test
     void largeMapsAreAsTheirCopies() {
-        long first = Long.getLong("cedrat.seed", 1);
-        for (long seed = first; seed < first + SEQUENCES; seed++) {
-            try {
-                new Sequence(seed).run();
-            } catch (Throwable e) {
-                throw new AssertionError("-Dcedrat.seed=" + seed + " -Dcedrat.sequences=1: " + e.getMessage(), e);
-            }
-        }
+        Sequences.run(SEQUENCES, seed -> new Sequence(seed).run());
     }
 
     /// A map and a set in a store, and their plain copies.

@@ -20,8 +20,8 @@ import org.junit.jupiter.api.Test;
 /// Persistent collections of each form beside plain ones that see only what commits: whatever transactions,
 /// branches, rollbacks and refusals have made of them, memory and the store have the same.
 class RandomCollectionsTest {
-    /// `-Dcedrat.sequences=…`: how many sequences of transactions are made, from `-Dcedrat.seed=…` on.
-    private static final int SEQUENCES = Integer.getInteger("cedrat.sequences", 300);
+    /// The number of [Sequences].
+    private static final int SEQUENCES = 300;
 
     private static final int TRANSACTIONS = 25;
     private static final int NESTED_MAX = 3;
@@ -29,14 +29,7 @@ class RandomCollectionsTest {
     /// J9.
     @Test
     void areAsTheirCopies() {
-        long first = Long.getLong("cedrat.seed", 1);
-        for (long seed = first; seed < first + SEQUENCES; seed++) {
-            try {
-                new Sequence(seed).run();
-            } catch (Throwable e) {
-                throw new AssertionError("-Dcedrat.seed=" + seed + " -Dcedrat.sequences=1: " + e.getMessage(), e);
-            }
-        }
+        Sequences.run(SEQUENCES, seed -> new Sequence(seed).run());
     }
 
     /// A step within a transaction. Made before it, because it belongs to none.
