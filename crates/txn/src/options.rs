@@ -144,7 +144,7 @@ impl Default for Options {
             locks: Arc::new(PageLocks::default()),
             background: true,
             redo_threads: 2,
-            redo_on_demand_bytes: u64::MAX,
+            redo_on_demand_bytes: 64 << 20,
             checkpoint_every_bytes: 256 << 20,
             checkpoint_when_opened: true,
             create: true,

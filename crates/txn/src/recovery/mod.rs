@@ -128,7 +128,7 @@ fn redo_or_postpone(
         return Ok(());
     };
     let is_long = store.inner.log.bytes_since(from).0 > options.redo_on_demand_bytes;
-    if let Some(pending) = analysis.pending.take().filter(|pending| is_long && pending.is_complete()) {
+    if let Some(pending) = analysis.pending.take().filter(|(pending, _)| is_long && pending.is_complete()) {
         OnDemand::begin(store, pending, uncounted, from..report.end, options);
         return Ok(());
     }

@@ -16,7 +16,7 @@ use cedrat_pages::{Exclusive, PageId, PendingRedo, PoolError};
 use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cedrat_sync::thread::{Builder, JoinHandle, ThreadId};
 use cedrat_sync::{Arc, Mutex, Weak, planted};
-use cedrat_wal::{Lsn, Position, RecordRef};
+use cedrat_wal::{Lsn, Position, RecordRef, Retained};
 
 use super::apply::Change;
 use super::kept::Kept;
@@ -34,6 +34,8 @@ use crate::trace::{event, span};
 pub(crate) struct OnDemand {
     inner: Weak<Inner>,
     pending: Mutex<Pending>,
+    /// The part of the log that stays in memory.
+    retained: Retained,
     uncounted: Uncounted,
     /// The end of the records to be redone.
     end: Lsn,
@@ -92,12 +94,19 @@ impl RestOfRedo {
 
 impl OnDemand {
     /// Lets pages be redone on demand from now on.
-    pub(crate) fn begin(store: &Store, pending: Pending, uncounted: Uncounted, lsns: Range<Lsn>, options: &Options) {
+    pub(crate) fn begin(
+        store: &Store,
+        (pending, retained): (Pending, Retained),
+        uncounted: Uncounted,
+        lsns: Range<Lsn>,
+        options: &Options,
+    ) {
         let inner = &store.inner;
         let bytes = inner.log.bytes_since(lsns.start).0;
         let rest = Arc::new(OnDemand {
             inner: Arc::downgrade(inner),
             pending: Mutex::new(pending),
+            retained,
             uncounted,
             end: lsns.end,
             threads: options.redo_threads.min(REDO_THREADS_MAX),
@@ -128,6 +137,7 @@ impl OnDemand {
     pub(crate) fn drained_before(&self, lsn: Lsn) {
         self.drained_to.fetch_max(lsn.get(), Ordering::SeqCst);
         self.pending.lock().drop_before(lsn);
+        self.retained.drop_before(lsn);
     }
 
     pub(crate) fn add_records(&self, records: u64) {
@@ -155,7 +165,7 @@ impl OnDemand {
     }
 
     fn redo_records_at(&self, inner: &Inner, page: &mut Exclusive<'_>, positions: &[Position]) -> Result<u64> {
-        let mut records = inner.log.records(positions);
+        let mut records = inner.log.records(positions, Some(&self.retained));
         let mut redone = 0;
         while let Some(record) = records.next()? {
             redone += self.redo_record(inner, page, &record)?;
