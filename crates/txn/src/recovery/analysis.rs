@@ -83,7 +83,10 @@ pub(crate) fn analyse(
     let scan = found.scan(checkpoint.scan_lsn)?;
     analysis.log_bytes = scan.progress().1.0;
     let is_long = analysis.log_bytes > options.redo_on_demand_bytes;
-    analysis.pending = is_long.then(|| (Pending::default(), Retained::new(ByteLen(options.pool_bytes))));
+    analysis.pending = is_long.then(|| {
+        let retained_max = options.redo_memory_bytes.unwrap_or(options.pool_bytes);
+        (Pending::default(), Retained::new(ByteLen(retained_max)))
+    });
     let has_thread = options.redo_threads > 0 && analysis.log_bytes >= AHEAD_BYTES_MIN;
     let mut scan = if has_thread { scan.ahead() } else { scan.here() };
     while let Some(scanned) = scan.next()? {
