@@ -15,7 +15,7 @@ use crate::output::{self, Outcome, bytes, fail, grouped};
 /// Number of pages that are listed.
 const BUSY_PAGES: usize = 10;
 
-/// What a log holds from the LSN on where an opening begins to read.
+/// The content of a log, from the LSN on where an opening begins to read.
 #[derive(Debug, Serialize)]
 struct About {
     first_lsn: u64,
