@@ -398,6 +398,13 @@ impl History {
         ReplicaOptions { limit_bytes: self.limit_bytes, ..replica_options() }
     }
 
+    /// Whether the store keeps the log for a replica, from a record up to this LSN on.
+    fn keeps_log_for(&self, name: &str, up_to: Lsn) -> bool {
+        let consumers = self.store().consumers();
+        let known = consumers.iter().find(|it| it.name == name);
+        known.is_some_and(|it| it.released_bytes.is_none() && it.needs <= up_to)
+    }
+
     /// Connects a replica until it has what the store has now, or the connection ends.
     fn connection(&mut self, index: usize, is_faulty: bool) {
         let none = (Fault::None, Fault::None);
@@ -416,11 +423,6 @@ impl History {
             self.disk.inject(disk_fault(&mut self.random));
         }
         let name = self.replicas[index].name.clone();
-        let keeps = |store: &Store, up_to: Lsn| {
-            let consumers = store.consumers();
-            let known = consumers.iter().find(|it| it.name == name);
-            known.is_some_and(|it| it.released_bytes.is_none() && it.needs <= up_to)
-        };
         let until = self.store().log().durable_lsn();
         let server = self.store().replica_server(self.options_of_replicas());
         let mut follower = match self.replicas[index].follower.take() {
@@ -433,7 +435,7 @@ impl History {
         };
         let had = follower.up_to();
         // Without its newest record, the log may have begun to keep itself for this replica behind that.
-        let is_kept = keeps(self.store(), had.unwrap_or(Lsn::MAX));
+        let is_kept = self.keeps_log_for(&name, had.unwrap_or(Lsn::MAX));
         let base = self.base_of(index);
         let mut sent = (Lsn::ZERO, 0);
         let (followed, served) = follow_over(&server, &mut follower, until, pair_with(links.0, links.1), |lsn| {
@@ -442,7 +444,7 @@ impl History {
                 self.operation();
             }
         });
-        let is_released = !keeps(self.store(), Lsn::MAX);
+        let is_released = !self.keeps_log_for(&name, Lsn::MAX);
         // A replica whose base was not complete has got another one, of this store.
         self.replicas[index].is_foreign &= self.base_of(index) == base;
         self.store_has_seen(index, &follower, sent);
