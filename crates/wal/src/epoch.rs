@@ -130,6 +130,15 @@ impl Epochs {
         self.list[after..].iter().find(|epoch| epoch.first < epoch.end).map_or(lsn, |epoch| epoch.first)
     }
 
+    /// Returns the newest LSN up to `lsn` that an epoch owns; `lsn` itself if there is none.
+    pub(crate) fn last_alive(&self, lsn: Lsn) -> Lsn {
+        let owner = self.list.iter().rfind(|epoch| epoch.first <= lsn && epoch.first < epoch.end);
+        owner.map_or(lsn, |epoch| {
+            let last = lsn.min(epoch.end.previous());
+            epoch.dead.iter().find(|dead| dead.contains(&last)).map_or(last, |dead| dead.start.previous())
+        })
+    }
+
     /// Returns the epoch to which a block with this number belongs.
     pub(crate) fn of(&self, number: u32) -> Option<&Epoch> {
         self.list.iter().find(|epoch| epoch.is_of(number))
@@ -186,13 +195,15 @@ impl Epochs {
         true
     }
 
-    /// Forgets epochs that end before `kept`; the newest stays.
+    /// Forgets epochs that end before `kept`; the newest stays. So does one that ends where the log begins: a replica with all blocks
+    /// before that place may have nothing else by which it recognises the log (E25.5a).
     pub(crate) fn forget_before(&mut self, kept: Lsn, scan_from: &[LogOffset]) {
         while self.list.len() > 1 {
             let next = &self.list[1];
-            let unneeded =
+            let is_passed =
                 self.list[0].end <= kept && next.begins.iter().zip(scan_from).all(|(begin, from)| begin <= from);
-            if !unneeded {
+            let ends_there = next.begins == scan_from && !planted!("epoch_before_log_forgotten");
+            if !is_passed || ends_there {
                 break;
             }
             self.list.remove(0);
@@ -245,6 +256,19 @@ mod tests {
         for (lsn, alive) in [(1, 1), (49, 49), (50, 81), (80, 81), (81, 81), (89, 89), (90, 95), (200, 200)] {
             assert_eq!(epochs.skip_dead(Lsn::new(lsn)), Lsn::new(alive), "E1.5");
         }
+    }
+
+    #[test]
+    fn last_number_is_one_that_counts() {
+        let last = |epochs: &Epochs, lsn| epochs.last_alive(Lsn::new(lsn)).get();
+        let mut all = epochs();
+        for joined in [false, true] {
+            for (lsn, alive) in [(49, 49), (50, 49), (80, 49), (81, 81), (90, 89), (94, 89), (95, 95), (200, 200)] {
+                assert_eq!(last(&all, lsn), alive, "E25.5b: {lsn}, joined: {joined}");
+            }
+            while all.join_oldest() {}
+        }
+        assert_eq!(last(&Epochs { list: epochs().list.split_off(3) }, 60), 60);
     }
 
     #[test]
@@ -302,6 +326,8 @@ mod tests {
         kept.forget_before(Lsn::new(85), &[LogOffset::new(0), LogOffset::new(8192)]);
         assert_eq!(kept, epochs());
         kept.forget_before(Lsn::new(85), &[LogOffset::new(4096), LogOffset::new(8192)]);
+        assert_eq!(kept.list[0].number, 1, "E25.5a: the log begins where it ends");
+        kept.forget_before(Lsn::new(85), &[LogOffset::new(8192 - 512), LogOffset::new(8192)]);
         assert_eq!(kept.list[0].number, 3);
         kept.forget_before(Lsn::new(1000), &[LogOffset::new(1 << 20); 2]);
         assert_eq!(kept.list.len(), 1);

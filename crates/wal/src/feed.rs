@@ -422,12 +422,14 @@ fn unrecognised(
         // It has no record.
         return Ok(None);
     }
+    // It may end with the dead numbers between two openings.
+    let newest_record = archived.epochs.last_alive(archived.promise);
     for (index, (known, compared)) in archived.partitions.iter().zip(checksums).enumerate() {
         let partition = PartitionId(index as u16);
         let mut offset = compared.begin.max(known.scan_from);
         while offset < known.durable_below {
             let header = reader.header(Position { partition, offset })?;
-            if !header.is_empty() && (header.first_lsn..=header.last_lsn).contains(&archived.promise) {
+            if !header.is_empty() && (header.first_lsn..=header.last_lsn).contains(&newest_record) {
                 return Ok(None);
             }
             offset = header.end();
@@ -440,12 +442,23 @@ fn unrecognised(
         let is_same = |known: &Epoch| (known.number, known.first) == (epoch.number, epoch.first);
         archived.epochs.iter().any(|known| is_same(known) && known.begins == epoch.begins)
     };
-    let is_next = |epoch: &Epoch| {
-        epoch.begins.iter().copied().eq(ends())
-            && (newest.is_some_and(|newest| epoch.oldest == newest.number + 1) || is_known(epoch))
+    // Between the two may have been openings of which the log has kept nothing.
+    let follows_newest = |before: Option<&Epoch>| {
+        let is_joined = |epoch: &Epoch| epoch.oldest < epoch.number;
+        before.zip(newest).is_some_and(|(before, newest)| {
+            before.number == newest.number && (is_joined(before) || is_joined(newest) || before.first == newest.first)
+        })
     };
+    let is_next = |before: Option<&Epoch>, epoch: &Epoch| {
+        epoch.begins.iter().copied().eq(ends())
+            && (newest.is_some_and(|newest| epoch.oldest == newest.number + 1)
+                || follows_newest(before)
+                || is_known(epoch))
+    };
+    let mut before = None;
+    let ends_before = log.epochs.iter().any(|epoch| is_next(before.replace(epoch), epoch));
     let first = archived.partitions.iter().position(|known| known.scan_from < known.durable_below);
-    Ok(if log.epochs.iter().any(is_next) { None } else { first })
+    Ok(if ends_before { None } else { first })
 }
 
 /// Returns the checksum of the blocks of a range, without promises. `None`: no block ends where the range does.
