@@ -82,11 +82,7 @@ pub(crate) fn analyse(
     let checkpoint = &found.control().checkpoint;
     let scan = found.scan(checkpoint.scan_lsn)?;
     analysis.log_bytes = scan.progress().1.0;
-    let is_long = analysis.log_bytes > options.redo_on_demand_bytes;
-    analysis.pending = is_long.then(|| {
-        let retained_max = options.redo_memory_bytes.unwrap_or(options.pool_bytes);
-        (Pending::default(), Retained::new(ByteLen(retained_max)))
-    });
+    analysis.pending = (analysis.log_bytes > options.redo_on_demand_bytes).then(|| notes(options));
     let has_thread = options.redo_threads > 0 && analysis.log_bytes >= AHEAD_BYTES_MIN;
     let mut scan = if has_thread { scan.ahead() } else { scan.here() };
     while let Some(scanned) = scan.next()? {
@@ -138,6 +134,12 @@ pub(crate) fn analyse(
     analysis.in_doubt = preparing.in_doubt(&mut analysis.losers, heaps)?;
     event!(INFO, records = analysis.records, losers = analysis.losers.len(), "log analysed");
     Ok(analysis)
+}
+
+/// Returns where analysis notes what is to be redone.
+fn notes(options: &Options) -> (Pending, Retained) {
+    let retained_max = options.redo_memory_bytes.unwrap_or(options.pool_bytes);
+    (Pending::default(), Retained::new(ByteLen(retained_max)))
 }
 
 impl Analysis {
