@@ -190,6 +190,9 @@ fn write_words(heap: &Core, words: &[(u64, u64)]) {
             heap.region.prefetch(coming as usize);
         }
         heap.region.words()[word as usize].store(value, Ordering::Relaxed);
+        if let Some(on_demand) = &heap.on_demand {
+            on_demand.note_replayed(word);
+        }
         heap.chunks.changes(word);
     }
 }

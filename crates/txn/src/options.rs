@@ -228,7 +228,7 @@ impl Options {
             redo_on_demand_bytes: 0,
             archive_run_bytes: 4 << 10,
             log,
-            memory: MemoryOptions::small(),
+            memory: MemoryOptions { load_on_demand_bytes: 0, ..MemoryOptions::small() },
             pool,
             ..Options::default()
         }
