@@ -50,7 +50,7 @@ pub(crate) struct Shared {
     pub(crate) changing: Mutex<()>,
     seats: Mutex<Seats>,
     waiting: Waiting,
-    /// What commits have to look at: [`DROPPED`], [`ABSENT`].
+    /// Reasons for commits to look at the heaps that they write to: [`DROPPED`], [`ABSENT`].
     unusual: AtomicU8,
     /// Whether heaps are restored from the log alone.
     archived: AtomicBool,

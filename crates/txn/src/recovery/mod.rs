@@ -101,7 +101,9 @@ pub(crate) fn recover(
     report.undone = restore_and_undo(&store, analysis, &tell)?;
     report.undo = undo_began.elapsed();
 
-    let goes_on = store.inner.rest_of_redo.is_any() || store.inner.memory.absent_bytes() > 0;
+    // A checkpoint of heaps that have changed loads them.
+    let loads = report.heap_words > 0 && store.inner.memory.absent_bytes() > 0;
+    let goes_on = loads || store.inner.rest_of_redo.is_any();
     if options.checkpoint_when_opened && !options.background && !goes_on {
         store.inner.checkpoint()?; // else the checkpointer does, while the first transactions run
     }

@@ -281,12 +281,13 @@ fn filled_block_outlives_its_chunks() {
     let heap = store.memory().create_heap("blocks", &options).unwrap();
     // So that the chunks have old words where the block will be.
     for len in [100, 60_000] {
-        let block = heap.atomically(|tx| {
-            let block = tx.allocate(&heap, len)?;
-            tx.write_bytes(&heap, block, &vec![0xee; len as usize])?;
-            Ok(block)
-        })
-        .unwrap();
+        let block = heap
+            .atomically(|tx| {
+                let block = tx.allocate(&heap, len)?;
+                tx.write_bytes(&heap, block, &vec![0xee; len as usize])?;
+                Ok(block)
+            })
+            .unwrap();
         heap.atomically(|tx| tx.free(&heap, block)).unwrap();
     }
     drop(heap);
@@ -320,8 +321,6 @@ fn filled_block_outlives_its_chunks() {
 fn absent_heap_is_backed_up_whole() {
     let disk = closed(8);
     let store = open_with(&disk, on_demand()).unwrap();
-    let heap = words_of(&store);
-    heap.atomically(|tx| tx.write(&heap, 6 * CHUNK, 7)).unwrap();
     let to = SimDisk::new();
     store.backup(&(Arc::new(to.clone()) as Arc<dyn Media>), BackupOptions::default()).unwrap();
     let copied = open_with(&Arc::new(to.cut_power(Loss::Everything)), on_demand()).unwrap();
@@ -344,7 +343,7 @@ fn absent_heap_grows_and_is_dropped() {
     assert_filled(&heap, 4);
 }
 
-/// What a store must have.
+/// A store, and the content that it must have.
 struct World {
     disk: Arc<SimDisk>,
     store: Store,
@@ -447,8 +446,7 @@ impl World {
         }
         let heap = words_of(&self.store);
         let places = self.size / 1024;
-        let writes: Vec<(u64, u64)> =
-            (0..3).map(|_| (self.below(places) * 1024 + 512, self.below(1 << 40))).collect();
+        let writes: Vec<(u64, u64)> = (0..3).map(|_| (self.below(places) * 1024 + 512, self.below(1 << 40))).collect();
         let mut txn = self.store.begin();
         txn.heap(|tx| writes.iter().try_for_each(|&(offset, value)| tx.write(&heap, offset, value))).unwrap();
         let Vote::Prepared(_) = txn.prepare(BRANCH).unwrap() else { panic!("it has written") };
@@ -487,7 +485,8 @@ impl World {
 
     fn crash(&mut self) {
         let seed = self.below(1 << 30);
-        let loss = [Loss::Everything, Loss::Nothing, Loss::Random(seed), Loss::TornLast(0b0101)][self.below(4) as usize];
+        let loss =
+            [Loss::Everything, Loss::Nothing, Loss::Random(seed), Loss::TornLast(0b0101)][self.below(4) as usize];
         self.disk = Arc::new(self.disk.cut_power(loss));
         self.reopen("a crash");
     }
