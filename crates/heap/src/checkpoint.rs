@@ -151,9 +151,10 @@ impl Copy<'_> {
         self.root.chunks = count;
         let which = (self.root.checkpoint & 1) as usize;
         self.of_heap.checksums[which].resize(count as usize, None);
-        if self.core.on_demand.as_ref().is_some_and(|on_demand| on_demand.source.file == self.of_heap.files[which]) {
-            // The file that is written now is the one that they are read from (E4.8). It is the second checkpoint of this opening,
-            // and the first has copied each, so there is none.
+        let read_from = self.core.on_demand.as_deref().map(|on_demand| (on_demand.source.checkpoint & 1) as usize);
+        if read_from == Some(which) {
+            // They are read from the file that is written now (E4.8). It is the second checkpoint of this opening, and the first one
+            // has copied all chunks, so none is absent here.
             self.core.load_all()?;
         }
         let mut buffer = AlignedBuf::zeroed(self.root.chunk_len as usize);

@@ -17,6 +17,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::sync::OnceLock;
 
 use cedrat_media::{AlignedBuf, BLOCK_LEN, FileId, Media};
 use cedrat_sync::atomic::{AtomicU64, Ordering};
@@ -47,8 +48,8 @@ pub(crate) struct OnDemand {
     changed: Condvar,
     /// A bit for each word that replay has stored.
     replayed: Region,
-    /// The log, which damage stops; `None` until the store is open.
-    log: Mutex<Option<Log>>,
+    /// The log, which damage stops, once the store is open. A forked child must not wait for a mutex here.
+    log: OnceLock<Log>,
 }
 
 /// The file of the checkpoint.
@@ -78,7 +79,7 @@ impl OnDemand {
             checksums,
             loading: Mutex::default(),
             changed: Condvar::new(),
-            log: Mutex::default(),
+            log: OnceLock::new(),
         })
     }
 
@@ -109,7 +110,7 @@ impl OnDemand {
     fn load(&self, core: &Core, chunk: usize) -> Result<()> {
         let Some(_claim) = self.claim(chunk)? else { return Ok(()) };
         let data = self.read(chunk).inspect_err(|error| {
-            if let Some(log) = &*self.log.lock() {
+            if let Some(log) = self.log.get() {
                 log.stop(format!("a chunk of heap {} could not be loaded: {error}", core.name));
             }
         })?;
@@ -138,7 +139,7 @@ impl OnDemand {
 
     /// Claims a chunk for this thread; `None` if it is loaded.
     fn claim(&self, chunk: usize) -> Result<Option<Claim<'_>>> {
-        if self.log.lock().as_ref().is_some_and(Log::is_forked) {
+        if self.log.get().is_some_and(Log::is_forked) {
             return Err(Stopped::forked().into()); // the heap is not mapped here (E1.9e)
         }
         let chunk_number = chunk as u32;
@@ -220,7 +221,7 @@ impl Core {
     /// Lets damage stop the log.
     pub(crate) fn stops(&self, log: &Log) {
         if let Some(on_demand) = &self.on_demand {
-            *on_demand.log.lock() = Some(log.clone());
+            let _ = on_demand.log.set(log.clone()); // once: a heap is opened once
         }
     }
 }
