@@ -3,17 +3,17 @@
 //!
 //! ```text
 //! opening           headers of all chunks are read, and checked against the root
-//! replay            stores words of absent chunks, and sets a bit for each
-//! first use         reads the chunk, and stores the words whose bits are clear
+//! replay            keeps the words of absent chunks
+//! first use         reads the chunk, and stores its words, and then those that were replayed
 //! the last chunk    lets all uses find their words as before
 //! ```
 //!
 //! While a chunk is absent, the region of the heap says that no word is there. So each use of a word fails at the check of its bounds,
 //! which it makes anyway, and continues here; where no chunk is absent nothing costs more (E4.6).
 //!
-//! Redo is blind, so a word that was replayed has its value already, whatever the chunk has. A bit for each word costs at most a
-//! sixty-fourth of the heap, and only where words were replayed. To keep the words themselves until the load, in runs for each chunk,
-//! costs as much as the log.
+//! Redo is blind, so a word that was replayed has its value, whatever the chunk has. A few words of a chunk wait in a list, in the order of
+//! the log: to store them would get memory from the system for each of their pages before the store opens. When a chunk has many, they are
+//! stored, and a bit for each keeps it from being overwritten: lists would take as much memory as the log.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -46,11 +46,25 @@ pub(crate) struct OnDemand {
     /// Chunks that a thread reads.
     loading: Mutex<BTreeSet<u32>>,
     changed: Condvar,
+    /// Words that were replayed, for each chunk.
+    replayed: Vec<Mutex<Replayed>>,
     /// A bit for each word that replay has stored.
-    replayed: Region,
+    stored: Region,
     /// The log, which damage stops, once the store is open. A forked child must not wait for a mutex here.
     log: OnceLock<Log>,
 }
+
+/// Replayed words of an absent chunk.
+#[derive(Debug)]
+enum Replayed {
+    /// They wait: numbers in the chunk and values, in the order of the log.
+    Few(Vec<(u32, u64)>),
+    /// They are stored, and have bits.
+    Many,
+}
+
+/// A chunk of a hundred words has few replayed ones up to six: a list takes an eighth of the memory of its chunk at most.
+const FEW_OF: usize = 16;
 
 /// The file of the checkpoint.
 #[derive(Debug)]
@@ -74,7 +88,8 @@ impl OnDemand {
         Ok(OnDemand {
             left: AtomicU64::new(checksums.iter().flatten().count() as u64),
             loaded: loaded.into_iter().map(AtomicU64::new).collect(),
-            replayed: Region::new(words as usize / IN_WORD, Mapping::default())?,
+            replayed: checksums.iter().map(|_| Mutex::new(Replayed::Few(Vec::new()))).collect(),
+            stored: Region::new(words as usize / IN_WORD, Mapping::default())?,
             source,
             checksums,
             loading: Mutex::default(),
@@ -88,14 +103,32 @@ impl OnDemand {
         self.left.load(Ordering::Relaxed)
     }
 
-    /// Notes that replay has stored a word. All words of a chunk are replayed by one thread, and share no word of bits with another.
+    /// Replays a word; returns `false` if its chunk is not absent. All words of a chunk are replayed by one thread.
     #[inline]
-    pub(crate) fn note_replayed(&self, word: u64) {
-        if let Some(bits) = self.replayed.words().get(word as usize / IN_WORD)
-            && !planted!("replayed_word_overwritten")
-        {
-            bits.store(bits.load(Ordering::Relaxed) | 1 << (word as usize % IN_WORD), Ordering::Relaxed);
+    pub(crate) fn replay(&self, region: &Region, chunk: usize, word: u64, value: u64) -> bool {
+        if self.is_loaded(chunk) || planted!("replayed_word_overwritten") {
+            return false;
         }
+        let words = (self.source.chunk_len / WORD_LEN) as usize;
+        let mut replayed = self.replayed[chunk].lock();
+        if let Replayed::Few(few) = &mut *replayed {
+            few.push(((word as usize % words) as u32, value));
+            if few.len() > words / FEW_OF {
+                let few = std::mem::take(few);
+                few.iter().for_each(|&(at, value)| self.store(region, chunk * words + at as usize, value));
+                *replayed = Replayed::Many;
+            }
+        } else {
+            self.store(region, word as usize, value);
+        }
+        true
+    }
+
+    /// Stores a replayed word, and sets its bit. Chunks share no word of bits.
+    fn store(&self, region: &Region, word: usize, value: u64) {
+        region.words()[word].store(value, Ordering::Relaxed);
+        let bits = &self.stored.words()[word / IN_WORD];
+        bits.store(bits.load(Ordering::Relaxed) | 1 << (word % IN_WORD), Ordering::Relaxed);
     }
 
     fn is_loaded(&self, chunk: usize) -> bool {
@@ -115,8 +148,18 @@ impl OnDemand {
             }
         })?;
         let words = (self.source.chunk_len / WORD_LEN) as usize;
-        let replayed = &self.replayed.words()[chunk * words / IN_WORD..][..words / IN_WORD];
-        core.region.fill_except(chunk * words, &data[BLOCK_LEN..], replayed);
+        match std::mem::replace(&mut *self.replayed[chunk].lock(), Replayed::Many) {
+            Replayed::Few(few) => {
+                core.region.fill(chunk * words, &data[BLOCK_LEN..]);
+                few.iter().for_each(|&(at, value)| {
+                    core.region.words()[chunk * words + at as usize].store(value, Ordering::Relaxed);
+                });
+            }
+            Replayed::Many => {
+                let stored = &self.stored.words()[chunk * words / IN_WORD..][..words / IN_WORD];
+                core.region.fill_except(chunk * words, &data[BLOCK_LEN..], stored);
+            }
+        }
         self.loaded[chunk / IN_WORD].fetch_or(1 << (chunk % IN_WORD), Ordering::Release);
         let left = self.left.fetch_sub(1, Ordering::AcqRel) - 1;
         if left == 0 || left == 1 && planted!("heap_complete_too_early") {
@@ -313,8 +356,7 @@ mod tests {
         let source = Source { media, file, store: STORE, heap: 0, chunk_len: CHUNK_LEN, checkpoint: 1 };
         let absent = OnDemand::new(source, vec![Some(data_crc), Some(data_crc), None]).expect("memory");
         let core = Core::new(0, "heap", 3 * WORDS, 3 * WORDS, CHUNK_LEN, 0, Mapping::default()).expect("memory");
-        core.region.words()[WORDS as usize].store(200, Ordering::Relaxed);
-        absent.note_replayed(WORDS);
+        assert!(absent.replay(&core.region, 1, WORDS, 200) && !absent.replay(&core.region, 2, 2 * WORDS, 0));
         Arc::new(core.with_absent(absent))
     }
 
@@ -339,6 +381,25 @@ mod tests {
             assert!(core.region.is_complete() && core.absent_bytes() == 0);
             let found = words.map(|word| core.region.words()[word as usize].load(Ordering::Relaxed));
             assert_eq!(found, [103, 103, 203, 103, 3], "E4.7");
+        });
+    }
+
+    /// E4.7: so few words of a chunk that they wait in a list, and so many that they are stored.
+    #[test]
+    fn replayed_words_keep_last_value() {
+        explore(0, 1, || {
+            for count in [1, 2, WORDS / 16, WORDS / 16 + 1, WORDS / 2, 3 * WORDS] {
+                let core = absent_heap();
+                let on_demand = core.on_demand.as_deref().expect("it has absent chunks");
+                let place = |step: u64| step * 7 % WORDS;
+                (0..count).for_each(|step| assert!(on_demand.replay(&core.region, 0, place(step), 1000 + step)));
+                core.load_all().expect("nothing is damaged");
+                for word in 0..WORDS {
+                    let last = (0..count).rev().find(|&step| place(step) == word);
+                    let found = core.region.words()[word as usize].load(Ordering::Relaxed);
+                    assert_eq!(found, last.map_or(100, |step| 1000 + step), "E4.7: {count} words, word {word}");
+                }
+            }
         });
     }
 
