@@ -101,6 +101,7 @@ fn options(size: Size) -> Options {
     let mut options = Options { pool_bytes: (size.pages / 10).max(32 << 20), ..Options::default() };
     options.checkpoint_every_bytes = size.log / 4;
     options.redo_on_demand_bytes = size.log / 16;
+    options.memory.load_on_demand_bytes = size.log / 16;
     options
 }
 

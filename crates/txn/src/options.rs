@@ -234,7 +234,7 @@ impl Options {
             redo_memory_bytes: Some(32 << 10), // some records are in memory, and others are not
             archive_run_bytes: 4 << 10,
             log,
-            memory: MemoryOptions::small(),
+            memory: MemoryOptions { load_on_demand_bytes: 0, ..MemoryOptions::small() },
             pool,
             ..Options::default()
         }

@@ -284,6 +284,21 @@ impl Inner {
         Ok(())
     }
 
+    /// Loads all heaps that are [loaded on demand](cedrat_heap::MemoryOptions::load_on_demand_bytes), or waits until other threads
+    /// have. Ends early once the store is being closed: what was not changed needs no checkpoint.
+    ///
+    /// # Errors
+    /// A chunk is damaged, or cannot be read: the store has stopped.
+    pub(crate) fn load_heaps(&self, threads: usize, tell: &(dyn Fn(Progress) + Sync)) -> Result<()> {
+        span!("load");
+        let of = self.memory.absent_bytes();
+        let goes_on = |left: u64| {
+            tell(Progress::Load { done: of.saturating_sub(left), of });
+            !self.is_closing()
+        };
+        Ok(self.memory.load_heaps(threads, &goes_on)?)
+    }
+
     /// Completes redo before a checkpoint, unless a thread of the store does beside it.
     pub(crate) fn redo_for_checkpoint(&self, must_release_log: bool) -> Result<()> {
         if must_release_log || !self.rest_of_redo.has_thread.load(Ordering::Relaxed) {
@@ -293,30 +308,55 @@ impl Inner {
     }
 }
 
-/// The thread that drains. Drop ends it after its batch, and waits for it.
-pub(crate) struct Drainer {
+/// A thread that completes the opening: it drains, or loads heaps. Drop ends it after its batch, or its chunk, and waits for it.
+pub(crate) struct Completer {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Drainer {
-    /// Starts the thread, if there is something to redo. If the system refuses it, the calling thread redoes it.
-    pub(crate) fn start(inner: &Arc<Inner>) -> Result<Option<Drainer>> {
+impl Completer {
+    /// Starts the thread that drains, if there is something to redo. If the system refuses it, the calling thread redoes it.
+    pub(crate) fn drain(inner: &Arc<Inner>) -> Result<Option<Completer>> {
         if !inner.rest_of_redo.is_any() {
             return Ok(None);
         }
-        let served = Arc::clone(inner);
-        let work = move || {
-            let _stop = StopOnPanic(&served);
+        inner.rest_of_redo.has_thread.store(true, Ordering::Relaxed);
+        let started = Completer::start(inner, "cedrat-drains", |served| {
             // A failure has stopped the store, which reports the reason to every caller.
             let _ = served.complete_redo();
             served.rest_of_redo.has_thread.store(false, Ordering::Relaxed);
-        };
-        inner.rest_of_redo.has_thread.store(true, Ordering::Relaxed);
-        let thread = Builder::new().name("cedrat-drains".into()).spawn(work).map_err(|error| {
+        });
+        if started.is_err() {
             inner.rest_of_redo.has_thread.store(false, Ordering::Relaxed);
-            Error::io("starting the thread that completes redo", error)
-        })?;
-        Ok(Some(Drainer { thread: Some(thread) }))
+        }
+        started.map(Some)
+    }
+
+    /// Starts the thread that loads heaps, if one is not loaded. If the system refuses it, they are loaded as they are used.
+    pub(crate) fn load(inner: &Arc<Inner>, options: &Options) -> Result<Option<Completer>> {
+        if inner.memory.absent_bytes() == 0 {
+            return Ok(None);
+        }
+        let (threads, progress) = (options.redo_threads.min(REDO_THREADS_MAX), options.progress.clone());
+        let load = move |served: &Inner| {
+            let tell = |now: Progress| {
+                event!(DEBUG, progress = ?now, "progress of recovery");
+                progress.iter().for_each(|listener| listener(now));
+            };
+            // As above.
+            let _ = served.load_heaps(threads, &tell);
+        };
+        Completer::start(inner, "cedrat-loads", load).map(Some)
+    }
+
+    fn start(inner: &Arc<Inner>, name: &str, complete: impl FnOnce(&Inner) + Send + 'static) -> Result<Completer> {
+        let served = Arc::clone(inner);
+        let work = move || {
+            let _stop = StopOnPanic(&served);
+            complete(&served);
+        };
+        let started = Builder::new().name(name.into()).spawn(work);
+        let thread = started.map_err(|error| Error::io(format!("starting the thread {name}"), error))?;
+        Ok(Completer { thread: Some(thread) })
     }
 
     /// Whether it is this thread.
@@ -325,7 +365,7 @@ impl Drainer {
     }
 }
 
-impl Drop for Drainer {
+impl Drop for Completer {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
             // A panic in it has stopped the store, and was printed.
@@ -334,13 +374,13 @@ impl Drop for Drainer {
     }
 }
 
-/// Stops the store when the drain panics: without it checkpoints would release no log, without any report of the cause.
+/// Stops the store when the thread panics: without the drain checkpoints would release no log, without any report of the cause.
 struct StopOnPanic<'a>(&'a Inner);
 
 impl Drop for StopOnPanic<'_> {
     fn drop(&mut self) {
         if cedrat_sync::thread::panicking() {
-            self.0.log.stop("the thread that completes redo panicked; open the store again");
+            self.0.log.stop("a thread that completes the opening panicked; open the store again");
         }
     }
 }
