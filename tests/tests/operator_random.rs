@@ -29,6 +29,13 @@ const STEPS: u64 = 40;
 const KEYS: u64 = 5_000;
 /// Number of words of the heap that are changed.
 const WORDS: u64 = 3_000;
+/// Bytes of the heap: sixteen chunks.
+const HEAP_LEN: u64 = 1 << 20;
+
+/// Returns the offset of a word, which lies in any chunk.
+fn offset(number: u64) -> u64 {
+    number * (HEAP_LEN / WORDS / 8 * 8)
+}
 
 /// A change of the table or of the heap, with the version that is there afterwards.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +77,7 @@ fn state_of(store: &Store) -> State {
     let words = heap.atomically(|tx| {
         let mut words = Vec::new();
         for number in 0..WORDS {
-            words.push(tx.read(&heap, number * 8)?);
+            words.push(tx.read(&heap, offset(number))?);
         }
         Ok(words)
     });
@@ -99,6 +106,7 @@ struct Operator {
     commits: Vec<(Lsn, Vec<Change>)>,
     version: u64,
     redo_on_demand_bytes: u64,
+    load_on_demand_bytes: u64,
 }
 
 impl Operator {
@@ -108,6 +116,7 @@ impl Operator {
         let keys = (random.below(3) == 0).then(|| Encryption::with_key(Key::new([seed as u8; 32])));
         let mut operator = Operator {
             redo_on_demand_bytes: [0, 1 << 16, u64::MAX][random.below(3) as usize],
+            load_on_demand_bytes: [0, u64::MAX][random.below(2) as usize],
             random,
             home: directory.path().join("store"),
             directory,
@@ -122,7 +131,10 @@ impl Operator {
         operator.open();
         let store = operator.store();
         store.transact(|txn| HashTable::<u64, Vec<u8>>::create(txn, "table").map(drop)).expect("room");
-        store.memory().create_heap("words", &HeapOptions::raw(1 << 20)).expect("room");
+        store
+            .memory()
+            .create_heap("words", &HeapOptions { chunk_len: 1 << 16, ..HeapOptions::raw(HEAP_LEN) })
+            .expect("room");
         operator.back_up(false);
         operator
     }
@@ -141,13 +153,15 @@ impl Operator {
     }
 
     fn options(&self) -> Options {
-        Options {
+        let mut options = Options {
             pool_bytes: 2 << 20,
             log_limit_bytes: 64 << 20,
             redo_on_demand_bytes: self.redo_on_demand_bytes,
             encryption: self.keys.clone(),
             ..Options::default()
-        }
+        };
+        options.memory.load_on_demand_bytes = self.load_on_demand_bytes;
+        options
     }
 
     fn open(&mut self) {
@@ -193,7 +207,9 @@ impl Operator {
                     table.insert(&mut txn, &key, &value(key, version)).expect("room");
                 }
                 Change::Remove { key } => drop(table.remove(&mut txn, &key).expect("room")),
-                Change::Word { number, version } => txn.heap(|tx| tx.write(&heap, number * 8, version)).expect("room"),
+                Change::Word { number, version } => {
+                    txn.heap(|tx| tx.write(&heap, offset(number), version)).expect("room")
+                }
             }
         }
         if !commits {
