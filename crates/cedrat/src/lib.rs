@@ -61,8 +61,8 @@ pub mod txn {
     };
     #[doc(inline)]
     pub use cedrat_txn::{
-        Deadlock, HasStopped, LockCounts, LockManager, LockMode, LockState, LockWait, NoLocks, NotGiven, PageLocks,
-        Resource,
+        Deadlock, HasStopped, LockCounts, LockManager, LockMode, LockState, LockWait, NoLocks, NotGiven,
+        PageLockOptions, PageLocks, Refusal, Resource, WaitPolicy,
     };
     #[cfg(feature = "metrics")]
     #[doc(inline)]
@@ -368,6 +368,8 @@ mod documentation {
     struct Checking;
     #[doc = include_str!("../../../docs/use/commit-modes.md")]
     struct CommitModes;
+    #[doc = include_str!("../../../docs/use/locks.md")]
+    struct Locks;
     #[doc = include_str!("../../../docs/use/backup.md")]
     struct Backup;
     #[doc = include_str!("../../../docs/use/readers.md")]

@@ -7,7 +7,7 @@ use cedrat_pages::{Damaged, PageId, PoolError};
 use cedrat_wal::{LogError, LogFull, Lsn, Stopped, TxnId};
 
 use crate::heuristic::HeuristicOutcome;
-use crate::locks::Deadlock;
+use crate::locks::{Deadlock, Refusal};
 use crate::operation::Refused;
 use crate::replicas::ReplicaError;
 
@@ -23,7 +23,7 @@ pub enum Error {
     #[error("refused: {0}")]
     Refused(#[from] Refused),
     /// The transaction was chosen to resolve a deadlock. Roll it back and run it again, unless it would wait for [another
-    /// transaction of its thread](Deadlock::of_own_thread): end that one first.
+    /// transaction of its thread](crate::Refusal::OwnThread): end that one first.
     #[error(transparent)]
     Deadlock(#[from] Deadlock),
     /// The log has no room. Roll back, or end the transactions that hold it, and try again. If the last checkpoint has
@@ -371,7 +371,7 @@ impl Error {
     pub fn is_worth_retrying(&self) -> bool {
         match self {
             // The other transaction is still open then.
-            Error::Deadlock(deadlock) => deadlock.of_own_thread.is_none(),
+            Error::Deadlock(deadlock) => matches!(deadlock.refusal, Refusal::Cycle | Refusal::Policy),
             Error::Heap(error) => matches!(error, cedrat_heap::Error::Conflict),
             _ => false,
         }

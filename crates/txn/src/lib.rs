@@ -107,8 +107,8 @@ pub use increment::INCREMENT_FILE;
 pub use known_backups::BACKUPS_FILE;
 pub use limits::{Clock, SystemClock};
 pub use locks::{
-    Deadlock, HasStopped, LockCounts, LockManager, LockMode, LockState, LockWait, NoLocks, NotGiven, PageLocks,
-    Resource,
+    Deadlock, HasStopped, LockCounts, LockManager, LockMode, LockState, LockWait, NoLocks, NotGiven, PageLockOptions,
+    PageLocks, Refusal, Resource, WaitPolicy,
 };
 #[cfg(feature = "metrics")]
 pub use metrics::{METRICS, Metric};

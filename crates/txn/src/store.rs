@@ -27,7 +27,7 @@ use crate::heuristic::Outcomes;
 use crate::in_doubt::Hidden;
 use crate::increment;
 use crate::limits::Limits;
-use crate::locks::{HasStopped, LockManager};
+use crate::locks::{HasStopped, LockManager, Refusal};
 use crate::nested::holds_latches;
 use crate::opening::Opening;
 use crate::options::Options;
@@ -283,10 +283,13 @@ impl Store {
     /// [`Options::attempts`] runs; those of [`Txn::commit`]. [`cedrat_heap::Error::Misuse`]: it was repeated for ten seconds, and
     /// the owner of a heap word that it needs waits, directly or not, for another transaction of this thread.
     pub fn transact<T>(&self, mut work: impl FnMut(&mut Txn) -> Result<T>) -> Result<T> {
-        let (mut attempts_left, mut repeated_since) = (self.inner.attempts, None);
+        let (mut attempts_left, mut repeated_since, mut refusals) = (self.inner.attempts, None, 0);
         loop {
             let mut txn = self.begin();
             txn.repeated_since = repeated_since;
+            if refusals > 0 {
+                self.inner.locks.repeats(txn.id(), refusals);
+            }
             let (error, rolled_back) = match work(&mut txn) {
                 Ok(value) => match txn.commit(Commit::Sync) {
                     Ok(_) => return Ok(value),
@@ -301,8 +304,11 @@ impl Store {
             rolled_back?;
             // Conflicts over heap words are not counted: the other transaction may be waiting for this processor with
             // its stripes locked, and a hundred attempts would pass sooner.
-            match error {
-                Error::Deadlock(_) => attempts_left = attempts_left.saturating_sub(1),
+            match &error {
+                Error::Deadlock(deadlock) => {
+                    attempts_left = attempts_left.saturating_sub(1);
+                    refusals += u32::from(deadlock.refusal == Refusal::Policy);
+                }
                 _ => {
                     repeated_since.get_or_insert_with(Instant::now);
                 }

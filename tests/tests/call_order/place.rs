@@ -44,7 +44,7 @@ struct Impatient(PageLocks);
 
 impl LockManager for Impatient {
     fn lock(&self, txn: TxnId, resource: Resource, mode: LockMode) -> Result<(), Deadlock> {
-        if self.0.try_lock(txn, resource, mode) { Ok(()) } else { Err(Deadlock { txn, resource, of_own_thread: None }) }
+        if self.0.try_lock(txn, resource, mode) { Ok(()) } else { Err(Deadlock::new(txn, resource)) }
     }
 
     fn lock_unless_prepared(

@@ -59,7 +59,7 @@ impl LockManager for Refusing {
     fn lock(&self, txn: TxnId, resource: Resource, mode: LockMode) -> Result<(), Deadlock> {
         let disagrees = |(holder, held): &(TxnId, LockMode)| *holder != txn && !held.agrees_with(mode);
         if self.0.lock().get(&resource).is_some_and(|holders| holders.iter().any(disagrees)) {
-            return Err(Deadlock { txn, resource, of_own_thread: None });
+            return Err(Deadlock::new(txn, resource));
         }
         self.restore(txn, resource, mode);
         Ok(())

@@ -189,8 +189,13 @@ fn rolled_back_branch_leaves_no_changes() {
 /// E21.8: also where the keys of each structure share one lock, and in later openings.
 #[test]
 fn in_doubt_branch_does_not_block_others() {
-    let options =
-        || cedrat_txn::Options { locks: Arc::new(PageLocks::with_key_stripes(1)), ..cedrat_txn::Options::simulated() };
+    let options = || cedrat_txn::Options {
+        locks: Arc::new(PageLocks::new(cedrat_txn::PageLockOptions {
+            key_stripes: 1,
+            ..cedrat_txn::PageLockOptions::default()
+        })),
+        ..cedrat_txn::Options::simulated()
+    };
     let place = place_with(options());
     let ids: Vec<Identity> = (0..50).map(|number: u8| place.add(&[number; 8], &[])).collect();
     let mut changes = Changes::new();

@@ -11,7 +11,7 @@ use super::LockMode::{
 use super::lock::Hashed;
 use super::table::{LockTable, Request};
 use super::waiter::{Outcome, Waiter};
-use super::{Deadlock, HasStopped, LockCounts, LockMode, NotGiven, Resource};
+use super::{Deadlock, HasStopped, LockCounts, LockMode, NotGiven, Refusal, Resource};
 
 const HOT: Resource = Resource::Structure(PageId::new(1));
 
@@ -54,7 +54,7 @@ fn release(table: &LockTable, txns: &[u64]) {
 }
 
 fn refused(txn: u64, resource: Resource) -> NotGiven {
-    Deadlock { txn: TxnId(txn), resource, of_own_thread: None }.into()
+    Deadlock::new(TxnId(txn), resource).into()
 }
 
 fn thread_counts() -> &'static [u64] {
@@ -63,7 +63,7 @@ fn thread_counts() -> &'static [u64] {
 
 /// Lets each thread take one lock exclusively, repeatedly, with or without another lock held.
 fn hand_overs(threads: u64, rounds: u64, holds_another: bool) -> LockCounts {
-    let (table, inside) = (Arc::new(LockTable::new()), Arc::new(AtomicU64::new(0)));
+    let (table, inside) = (Arc::new(LockTable::default()), Arc::new(AtomicU64::new(0)));
     let worker = |number: u64| {
         let (table, inside) = (Arc::clone(&table), Arc::clone(&inside));
         thread::spawn(move || {
@@ -108,7 +108,7 @@ fn hand_over_wakes_only_the_granted() {
 #[test]
 fn compatible_waiters_are_granted_together() {
     explore(1, 1, || {
-        let table = LockTable::new();
+        let table = LockTable::default();
         granted(&table, 1, HOT, X);
         let modes = [S, S, IS, X, S, S, IX, IX, SIX, IS];
         let mut waiters: Vec<_> = (2..).zip(modes).map(|(txn, mode)| blocked(&table, txn, HOT, mode)).collect();
@@ -138,7 +138,7 @@ fn compatible_waiters_are_granted_together() {
 #[test]
 fn upgrade_goes_first_and_is_not_starved() {
     explore(1, 1, || {
-        let table = LockTable::new();
+        let table = LockTable::default();
         (1..=3).for_each(|txn| granted(&table, txn, HOT, S));
         let mut waiters = vec![blocked(&table, 4, HOT, X), blocked(&table, 1, HOT, X), blocked(&table, 5, HOT, IS)];
         assert_eq!(table.request(TxnId(2), HOT, X, None).unwrap_err(), refused(2, HOT));
@@ -163,7 +163,7 @@ fn upgrade_goes_first_and_is_not_starved() {
 #[test]
 fn intention_beside_many_holders_takes_constant_steps() {
     explore(1, 1, || {
-        let table = LockTable::new();
+        let table = LockTable::default();
         let of = Hashed::new(HOT);
         let many = if cfg!(cedrat_shuttle) { 500 } else { 20_000 };
         granted(&table, 1, HOT, IX); // idle
@@ -202,7 +202,7 @@ fn intention_beside_many_holders_takes_constant_steps() {
 #[test]
 fn strangers_are_unaffected_by_contention() {
     explore(3, 20, || {
-        let table = Arc::new(LockTable::new());
+        let table = Arc::new(LockTable::default());
         let (idle, prepared, slow) = (TxnId(1), TxnId(2), TxnId(3));
         table.lock(idle, HOT, IX, None).unwrap();
         table.lock(idle, page(1), X, None).unwrap();
@@ -259,7 +259,7 @@ fn strangers_are_unaffected_by_contention() {
 fn ring_of_waits_has_one_victim() {
     for members in [2, 3, 4] {
         explore(members, 200, move || {
-            let table = Arc::new(LockTable::new());
+            let table = Arc::new(LockTable::default());
             (0..members).for_each(|member| table.lock(TxnId(member + 1), page(member), X, None).unwrap());
             let ask = |member: u64| {
                 let table = Arc::clone(&table);
@@ -285,7 +285,7 @@ fn ring_of_waits_has_one_victim() {
 #[test]
 fn released_upgrade_is_noted_when_granted() {
     explore(9, 1, || {
-        let table = LockTable::new();
+        let table = LockTable::default();
         [1, 2].into_iter().for_each(|txn| granted(&table, txn, HOT, S));
         let waiter = blocked(&table, 1, HOT, X);
         release(&table, &[1]);
@@ -301,7 +301,7 @@ fn released_upgrade_is_noted_when_granted() {
 #[test]
 fn cycle_through_queue_is_found() {
     explore(1, 1, || {
-        let table = LockTable::new();
+        let table = LockTable::default();
         granted(&table, 1, page(1), S);
         granted(&table, 2, page(2), X);
         let waiters = [blocked(&table, 3, page(1), X), blocked(&table, 2, page(1), S)];
@@ -311,7 +311,7 @@ fn cycle_through_queue_is_found() {
 
         // An intention lock queued behind a shared request does not wait for a holder of intention shared: no false
         // victim.
-        let table = LockTable::new();
+        let table = LockTable::default();
         granted(&table, 1, page(1), IS);
         granted(&table, 2, page(1), IX);
         granted(&table, 3, page(2), X);
@@ -332,22 +332,22 @@ fn wait_for_own_thread_is_refused() {
             thread::spawn(move || work(&table)).join().unwrap();
         };
         let refused = |table: &LockTable, waiter: &Arc<Waiter>| {
-            table.refuse_wait_for_own(waiter).map_err(|deadlock| deadlock.of_own_thread)
+            table.refuse_wait_for_own(waiter).map_err(|deadlock| deadlock.refusal)
         };
-        let table = Arc::new(LockTable::new());
+        let table = Arc::new(LockTable::default());
         granted(&table, 1, page(1), S);
         on_other_thread(&table, |table| {
             granted(table, 2, page(2), X);
             drop(blocked(table, 3, page(1), X));
         });
         for waiter in [blocked(&table, 4, page(1), S), blocked(&table, 5, page(2), X)] {
-            assert_eq!(refused(&table, &waiter), Err(Some(TxnId(1))), "E15.7");
+            assert_eq!(refused(&table, &waiter), Err(Refusal::OwnThread(TxnId(1))), "E15.7");
             assert_eq!(waiter.outcome(), Outcome::Withdrawn);
         }
         assert_eq!(table.waiting_now(), 1, "the one of the other thread");
 
         // Any thread may end a prepared transaction.
-        let table = Arc::new(LockTable::new());
+        let table = Arc::new(LockTable::default());
         granted(&table, 6, page(6), X);
         let waits = blocked(&table, 7, page(6), X);
         table.prepared(TxnId(6));
@@ -361,12 +361,12 @@ fn wait_for_own_thread_is_refused() {
         [6, 8].into_iter().for_each(|txn| table.rolls_back(TxnId(txn), true));
         for (txn, of) in [(6, 6), (8, 8)] {
             let waits = blocked(&table, 10 + txn, page(of), X);
-            assert_eq!(refused(&table, &waits), Err(Some(TxnId(txn))), "E15.7a");
+            assert_eq!(refused(&table, &waits), Err(Refusal::OwnThread(TxnId(txn))), "E15.7a");
         }
         // The thread from which the store has taken it gets a lock late.
         on_other_thread(&table, |table| granted(table, 8, page(10), X));
         let waits = blocked(&table, 19, page(8), X);
-        assert_eq!(refused(&table, &waits), Err(Some(TxnId(8))), "E15.7a");
+        assert_eq!(refused(&table, &waits), Err(Refusal::OwnThread(TxnId(8))), "E15.7a");
         // After a rollback to a savepoint, it may be moved.
         table.rolls_back(TxnId(8), false);
         on_other_thread(&table, |table| granted(table, 8, page(11), X));
@@ -381,7 +381,7 @@ fn wait_for_own_thread_is_refused() {
 fn thread_waits_for_itself_with_patience() {
     let table = LockTable::with_patience(std::time::Duration::from_millis(1));
     table.lock(TxnId(1), HOT, X, None).unwrap();
-    let deadlock = Deadlock { txn: TxnId(2), resource: HOT, of_own_thread: Some(TxnId(1)) };
+    let deadlock = Deadlock { refusal: Refusal::OwnThread(TxnId(1)), ..Deadlock::new(TxnId(2), HOT) };
     assert_eq!(table.lock(TxnId(2), HOT, S, None), Err(deadlock.into()));
     release(&table, &[1, 2]);
     assert_eq!((table.len(), table.waiting_now()), (0, 0));
@@ -391,7 +391,7 @@ fn thread_waits_for_itself_with_patience() {
 #[test]
 fn wait_ends_when_the_store_stops() {
     explore(1, 1, || {
-        let table = LockTable::new();
+        let table = LockTable::default();
         table.grant(TxnId(1), HOT, X);
         let waits = blocked(&table, 2, HOT, S);
         assert_eq!(table.refuse_if_stopped(&waits), Ok(()));
@@ -419,7 +419,7 @@ fn thread_notices_stop_with_patience() {
 #[test]
 fn preparing_refuses_and_hands_over() {
     explore(1, 1, || {
-        let table = LockTable::new();
+        let table = LockTable::default();
         let unless = |txn: u64, resource: Resource, mode: LockMode, prepared: u64| {
             table.request(TxnId(txn), resource, mode, Some(&move |txn: TxnId| txn.0 == prepared))
         };
@@ -448,7 +448,7 @@ fn preparing_refuses_and_hands_over() {
 #[test]
 fn upgrade_leaves_no_waiter_behind_prepared() {
     explore(1, 1, || {
-        let table = LockTable::new();
+        let table = LockTable::default();
         [(1, IS), (2, IS), (3, IX)].into_iter().for_each(|(txn, mode)| granted(&table, txn, HOT, mode));
         table.prepared(TxnId(1));
         let is_prepared = |txn: TxnId| txn == TxnId(1);
@@ -470,7 +470,7 @@ fn upgrade_leaves_no_waiter_behind_prepared() {
 #[test]
 fn random_requests_exclude_and_end() {
     explore(9, 300, || {
-        let table = Arc::new(LockTable::new());
+        let table = Arc::new(LockTable::default());
         let held: Arc<Mutex<Vec<(TxnId, u64, LockMode)>>> = Arc::default();
         let (threads, rounds) = if cfg!(cedrat_shuttle) { (4, 3) } else { (8, 2000) };
         let work = |number: u64| {

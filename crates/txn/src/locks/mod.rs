@@ -13,6 +13,7 @@ mod model;
 mod modes;
 mod none;
 mod page_locks;
+mod policy;
 mod table;
 mod waiter;
 
@@ -27,6 +28,7 @@ use crate::operation::RecordId;
 pub use modes::LockMode;
 pub use none::NoLocks;
 pub use page_locks::PageLocks;
+pub use policy::{PageLockOptions, WaitPolicy};
 pub(crate) use table::Words;
 
 /// A lockable resource.
@@ -59,24 +61,63 @@ impl fmt::Display for Resource {
     }
 }
 
-/// A lock was refused because waiting for it would never end.
+/// A lock was refused because waiting for it would never end, or because the lock manager lets it wait no longer.
 ///
 /// Usually it would have closed a waits-for cycle. The requesting transaction is the victim: roll it back, and run it
 /// again. If several transactions close a cycle at the same time, those that search the waits-for graph first are refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "transaction {txn} would wait for {} at {resource}; {}",
-    of_own_thread.map_or_else(|| "itself".to_owned(), |own| format!("transaction {own} of the same thread")),
-    if of_own_thread.is_some() { "end that one first" } else { "roll it back and run it again" }
-)]
+#[error("transaction {txn} {refusal} at {resource}; {}", refusal.advice())]
+#[non_exhaustive]
 pub struct Deadlock {
     /// The requesting transaction.
     pub txn: TxnId,
     /// The requested resource.
     pub resource: Resource,
+    /// The reason.
+    pub refusal: Refusal,
+}
+
+impl Deadlock {
+    /// Returns the refusal of a request that would close a waits-for cycle.
+    pub fn new(txn: TxnId, resource: Resource) -> Deadlock {
+        Deadlock { txn, resource, refusal: Refusal::Cycle }
+    }
+}
+
+/// The reason why a request was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The request would close a waits-for cycle.
+    Cycle,
     /// An open transaction of the same thread. The request would wait for it, directly or through others, or was made under the
-    /// latches of its nested top action. `None` for a waits-for cycle.
-    pub of_own_thread: Option<TxnId>,
+    /// latches of its nested top action.
+    OwnThread(TxnId),
+    /// The [policy](WaitPolicy) forbids the wait.
+    Policy,
+    /// The request has waited for [`PageLockOptions::wait_max`].
+    Timeout,
+}
+
+impl Refusal {
+    fn advice(self) -> &'static str {
+        match self {
+            Refusal::Cycle | Refusal::Policy => "roll it back and run it again",
+            Refusal::OwnThread(_) => "end that one first",
+            Refusal::Timeout => "roll it back, and look for a transaction that stays open (Store::locks)",
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Cycle => f.write_str("would wait for itself"),
+            Refusal::OwnThread(own) => write!(f, "would wait for transaction {own} of the same thread"),
+            Refusal::Policy => f.write_str("may not wait by the policy of the lock manager"),
+            Refusal::Timeout => f.write_str("has waited for the maximum time"),
+        }
+    }
 }
 
 /// The reason why a lock was refused to a transaction that does not wait for prepared ones.
@@ -100,7 +141,7 @@ pub struct LockCounts {
     pub granted: u64,
     /// Threads woken up: once for each request that was decided after a wait.
     pub wake_ups: u64,
-    /// Requests that were refused because their wait would not have ended.
+    /// Requests that were refused because their wait would not have ended, or was forbidden.
     pub deadlocks: u64,
     /// Searches for a cycle in the waits-for graph: at most one for each request that had to wait.
     pub searches: u64,
@@ -211,6 +252,12 @@ pub trait LockManager: Send + Sync + fmt::Debug {
     fn try_lock(&self, txn: TxnId, resource: Resource, mode: LockMode) -> bool {
         let _ = (txn, resource, mode);
         false
+    }
+
+    /// Called when [`Store::transact`](crate::Store::transact) repeats a transaction as `txn`, which has no locks yet: requests of its
+    /// earlier runs were refused so often by the [policy](Refusal::Policy) of this lock manager.
+    fn repeats(&self, txn: TxnId, refusals: u32) {
+        let _ = (txn, refusals);
     }
 
     /// Called when a rollback of `txn` begins on this thread: no other thread releases its locks now. `ends`: the rollback is not

@@ -367,7 +367,7 @@ fn follow_model(resources: Resources, is_enough: fn(&Reached) -> bool) {
         let (mut deadlocks, mut granted, mut reached) = (0, 0, Reached::default());
         for run in 0..runs {
             let mut random = seed.wrapping_mul(1_000_003).wrapping_add(run);
-            let (table, model, waiting) = (LockTable::new(), Model::default(), BTreeMap::new());
+            let (table, model, waiting) = (LockTable::default(), Model::default(), BTreeMap::new());
             let mut pair = Pair { table, resources, model, waiting, lives: [0; TXNS as usize], blocked: 0 };
             (0..run % 3).for_each(|_| pair.restore(&mut random));
             for _ in 0..steps {

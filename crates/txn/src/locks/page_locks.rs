@@ -4,6 +4,7 @@
 use cedrat_sync::Arc;
 use cedrat_wal::TxnId;
 
+use super::policy::PageLockOptions;
 use super::table::LockTable;
 use super::{Deadlock, HasStopped, LockCounts, LockManager, LockMode, LockState, NotGiven, Resource};
 
@@ -12,32 +13,28 @@ use super::{Deadlock, HasStopped, LockCounts, LockManager, LockMode, LockState, 
 /// All locks are held to the end of the transaction. Requests for one resource are granted in order of arrival, except
 /// that holders which request a stronger mode come first. So a stream of readers never overtakes a waiting writer. Only
 /// the request whose wait would close a cycle is refused; and, after ten seconds, one that waits for a transaction of its
-/// own thread ([`Deadlock::of_own_thread`]), or whose store has stopped.
+/// own thread ([`Refusal::OwnThread`](super::Refusal::OwnThread)), or whose store has stopped. Other [policies](super::WaitPolicy) refuse
+/// more.
 ///
 /// Memory grows with the number of locks held. For keys it is bounded by the number of stripes: hashes are folded to
-/// [`PageLocks::with_key_stripes`] values per structure. Each page and each record has a lock of its own.
+/// [`PageLockOptions::key_stripes`] values per structure. Each page and each record has a lock of its own.
 #[derive(Debug)]
 pub struct PageLocks {
     table: LockTable,
-    key_stripes: u64,
+    options: PageLockOptions,
 }
-
-/// The default number of distinct locks for the keys of one structure.
-///
-/// A held lock takes about 150 bytes, so a transaction that locks all keys of a table takes at most about 10 MB.
-const KEY_STRIPES: u64 = 1 << 16;
 
 impl Default for PageLocks {
     fn default() -> PageLocks {
-        PageLocks::with_key_stripes(KEY_STRIPES)
+        PageLocks::new(PageLockOptions::default())
     }
 }
 
 impl PageLocks {
-    /// As the default, with `stripes` distinct locks for the keys of one structure: fewer take less memory in
-    /// transactions with millions of keys, but make more unrelated transactions wait for each other. 0 counts as 1.
-    pub fn with_key_stripes(stripes: u64) -> PageLocks {
-        PageLocks { table: LockTable::new(), key_stripes: stripes.max(1) }
+    /// Returns a lock manager without any locks.
+    pub fn new(mut options: PageLockOptions) -> PageLocks {
+        options.key_stripes = options.key_stripes.max(1);
+        PageLocks { table: LockTable::new(options.wait_policy, options.wait_max), options }
     }
 
     /// Returns the number of resources that are currently locked or waited for.
@@ -52,7 +49,7 @@ impl PageLocks {
 
     fn folded(&self, resource: Resource) -> Resource {
         match resource {
-            Resource::Key { structure, hash } => Resource::Key { structure, hash: hash % self.key_stripes },
+            Resource::Key { structure, hash } => Resource::Key { structure, hash: hash % self.options.key_stripes },
             other => other,
         }
     }
@@ -90,6 +87,10 @@ impl LockManager for PageLocks {
         self.table.try_lock(txn, self.folded(resource), mode)
     }
 
+    fn repeats(&self, txn: TxnId, refusals: u32) {
+        self.table.repeats(txn, refusals);
+    }
+
     fn rolls_back(&self, txn: TxnId, ends: bool) {
         self.table.rolls_back(txn, ends);
     }
@@ -111,7 +112,7 @@ impl LockManager for PageLocks {
     }
 
     fn key_stripes(&self) -> u64 {
-        self.key_stripes
+        self.options.key_stripes
     }
 
     fn restore(&self, txn: TxnId, resource: Resource, mode: LockMode) {
@@ -127,7 +128,7 @@ impl LockManager for PageLocks {
     }
 
     fn for_another_store(&self) -> Option<Arc<dyn LockManager>> {
-        Some(Arc::new(PageLocks::with_key_stripes(self.key_stripes)))
+        Some(Arc::new(PageLocks::new(self.options)))
     }
 }
 
@@ -338,7 +339,7 @@ mod tests {
     #[test]
     fn keys_fold_to_bounded_number_of_locks() {
         explore(1, 1, || {
-            let locks = PageLocks::with_key_stripes(8);
+            let locks = PageLocks::new(PageLockOptions { key_stripes: 8, ..PageLockOptions::default() });
             for hash in 0..1000 {
                 let key = Resource::Key { structure: PageId::new(9), hash };
                 locks.lock(TxnId(1), key, LockMode::Exclusive).unwrap();

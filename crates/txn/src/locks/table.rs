@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cedrat_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use cedrat_sync::{Arc, Mutex, MutexGuard, planted, thread_number};
@@ -20,7 +20,7 @@ use hashbrown::hash_table::Entry;
 use super::deadlock::{Search, own_transaction_before};
 use super::lock::{Hashed, Lock, Take};
 use super::waiter::{Outcome, Waiter};
-use super::{Deadlock, HasStopped, LockCounts, LockMode, LockState, NotGiven, Resource};
+use super::{Deadlock, HasStopped, LockCounts, LockMode, LockState, NotGiven, Refusal, Resource, WaitPolicy};
 use crate::by_txn::ByTxn;
 use crate::nested::latching_txn;
 use crate::trace::event;
@@ -41,6 +41,10 @@ const SPARE: usize = 4;
 /// A transaction may have been moved to another thread since its newest lock: then it usually ends earlier.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Number of refusals by the policy after which a repeated transaction waits: otherwise it might be refused again and again, since
+/// each run has a new age.
+const REFUSALS_MAX: u32 = 4;
+
 /// Returns the place of a lock in its shard while it is uncontended. The shard is chosen by bits beside these.
 fn place_of(of: Hashed) -> usize {
     (of.hash >> 40) as usize % UNCONTENDED
@@ -57,6 +61,8 @@ pub(super) struct LockTable {
     waiting: AtomicUsize,
     counters: Counters,
     patience: Duration,
+    policy: WaitPolicy,
+    wait_max: Option<Duration>,
     /// The signal of the store that it serves.
     has_stopped: Mutex<Option<HasStopped>>,
 }
@@ -103,6 +109,10 @@ struct Held {
     thread: usize,
     /// Whether that thread ends it, though another one may still acquire a lock for it, which has waited since before.
     is_rolled_back: bool,
+    /// Whether an older transaction waits for it: then it must not wait.
+    is_wounded: bool,
+    /// Whether it waits whatever the policy.
+    is_patient: bool,
 }
 
 impl Txns {
@@ -118,7 +128,13 @@ impl Txns {
     fn list(&mut self, txn: TxnId) -> &mut Vec<Hashed> {
         let spare = &mut self.spare;
         let mut locks = || spare.pop().unwrap_or_else(|| Vec::with_capacity(RESOURCES));
-        let held = self.held.get_or_insert_with(txn, || Held { locks: locks(), thread: 0, is_rolled_back: false });
+        let held = self.held.get_or_insert_with(txn, || Held {
+            locks: locks(),
+            thread: 0,
+            is_rolled_back: false,
+            is_wounded: false,
+            is_patient: false,
+        });
         if !held.is_rolled_back || planted!("late_lock_moves_transaction") {
             held.thread = thread_number();
         }
@@ -348,9 +364,16 @@ impl Locks {
     }
 }
 
-impl LockTable {
-    pub(super) fn new() -> LockTable {
+#[cfg(test)]
+impl Default for LockTable {
+    fn default() -> LockTable {
         LockTable::with_patience(PATIENCE)
+    }
+}
+
+impl LockTable {
+    pub(super) fn new(policy: WaitPolicy, wait_max: Option<Duration>) -> LockTable {
+        LockTable { policy, wait_max, ..LockTable::with_patience(PATIENCE) }
     }
 
     pub(super) fn with_patience(patience: Duration) -> LockTable {
@@ -361,6 +384,8 @@ impl LockTable {
             waiting: AtomicUsize::new(0),
             counters: Counters::default(),
             patience,
+            policy: WaitPolicy::default(),
+            wait_max: None,
             has_stopped: Mutex::default(),
         }
     }
@@ -391,7 +416,15 @@ impl LockTable {
             Request::Granted => Ok(()),
             Request::Blocked(waiter) => {
                 let mut _is_new = true;
-                while waiter.park(self.patience) == Outcome::Waiting {
+                let began = Instant::now();
+                let left = || {
+                    self.wait_max.map_or(self.patience, |max| max.saturating_sub(began.elapsed()).min(self.patience))
+                };
+                while waiter.park(left()) == Outcome::Waiting {
+                    if left().is_zero() && self.wait_max.is_some() && !planted!("long_wait_goes_on") {
+                        self.refuse(&waiter, || Some(Refusal::Timeout))?;
+                        continue;
+                    }
                     if std::mem::take(&mut _is_new) {
                         event!(WARN, txn = txn.0, ?resource, ?mode, "a transaction has waited long for a lock");
                     }
@@ -479,7 +512,11 @@ impl LockTable {
         // Only waiters behind it in its queue wait for a transaction that holds nothing, and each of them searches
         // itself.
         if self.register(&waiter) {
+            self.refuse_by_policy(&waiter)?;
             self.refuse_deadlock(&waiter)?;
+        }
+        if self.policy == WaitPolicy::WoundWait {
+            self.wound_younger(&waiter);
         }
         if waiter.upgrades && !planted!("overtaken_waiter_not_refused") {
             self.refuse_overtaken(&waiter);
@@ -524,33 +561,86 @@ impl LockTable {
             let found = search.finds_cycle();
             count(&self.counters.searches, 1);
             count(&self.counters.search_steps, search.steps);
-            found.then_some(None)
+            found.then_some(Refusal::Cycle)
         })
+    }
+
+    /// Withdraws a request that may not wait by the policy. Its transaction holds locks: without one it may always wait.
+    fn refuse_by_policy(&self, waiter: &Arc<Waiter>) -> Result<(), Deadlock> {
+        let is = |which: fn(&Held) -> bool| self.txns(waiter.txn).lock().held.get(waiter.txn).is_some_and(which);
+        let waits_always = self.policy == WaitPolicy::DetectCycles || planted!("policy_of_waits_ignored");
+        if waits_always || is(|held| held.is_patient) {
+            return Ok(());
+        }
+        let is_refused = || match self.policy {
+            WaitPolicy::DetectCycles => false,
+            WaitPolicy::NoWait => true,
+            WaitPolicy::WaitDie => self.holders_before(waiter).iter().any(|holder| holder.0 < waiter.txn.0),
+            WaitPolicy::WoundWait => is(|held| held.is_wounded),
+        };
+        self.refuse(waiter, || is_refused().then_some(Refusal::Policy))
+    }
+
+    /// Returns the holders for which a request waits.
+    fn holders_before(&self, waiter: &Waiter) -> Vec<TxnId> {
+        let shard = self.shard(waiter.of).lock();
+        shard.find(waiter.of).map(|lock| lock.holders_before(waiter)).unwrap_or_default()
+    }
+
+    /// Lets the younger transactions for which a request waits be refused where they wait, now or later. A prepared one, and one that
+    /// is rolled back, end without a wait; and a patient one may wait.
+    fn wound_younger(&self, waiter: &Waiter) {
+        let mut decided = Vec::new();
+        {
+            let _detecting = self.detecting.lock();
+            for victim in self.holders_before(waiter).into_iter().filter(|holder| holder.0 > waiter.txn.0) {
+                let mut txns = self.txns(victim).lock();
+                let Some(held) = txns.held.get_mut(victim).filter(|held| held.thread != 0 && !held.is_rolled_back)
+                else {
+                    continue;
+                };
+                held.is_wounded = true;
+                let waits = txns.waiting.get(&victim).cloned();
+                drop(txns);
+                let Some(waits) = waits.filter(|_| !planted!("wounded_waiter_waits_on")) else { continue };
+                let mut locks = self.shard(waits.of).lock();
+                if locks.change(waits.of, |lock| lock.cancel(&waits, &mut decided)) == Some(true) {
+                    decided.push(waits);
+                }
+            }
+        }
+        self.wake(decided);
     }
 
     /// Withdraws a request that waits for a transaction of its own thread. That cannot end during the wait, unless it was
     /// moved to another thread since its newest lock.
     #[cold]
     pub(super) fn refuse_wait_for_own(&self, waiter: &Arc<Waiter>) -> Result<(), Deadlock> {
-        self.refuse(waiter, || own_transaction_before(self, waiter).map(Some))
+        self.refuse(waiter, || own_transaction_before(self, waiter).map(Refusal::OwnThread))
     }
 
     /// Withdraws a request that waits under the latches of another transaction's nested top action. Threads that wait for a latch
     /// are in no queue of this table, and one of them may hold the lock.
     #[cold]
     fn refuse_wait_under_latches(&self, waiter: &Arc<Waiter>) -> Result<(), Deadlock> {
-        self.refuse(waiter, || latching_txn().filter(|_| !planted!("lock_awaited_under_latches")).map(Some))
+        self.refuse(waiter, || {
+            latching_txn().filter(|_| !planted!("lock_awaited_under_latches")).map(Refusal::OwnThread)
+        })
     }
 
     /// Withdraws a request if the store has stopped: a transaction that is in doubt, and that no caller holds, never ends then.
     #[cold]
     pub(super) fn refuse_if_stopped(&self, waiter: &Arc<Waiter>) -> Result<(), Deadlock> {
         let has_stopped = self.has_stopped.lock().clone().is_some_and(|has_stopped| has_stopped.now());
-        if has_stopped && !planted!("stop_not_noticed_by_waiter") { self.refuse(waiter, || Some(None)) } else { Ok(()) }
+        if has_stopped && !planted!("stop_not_noticed_by_waiter") {
+            self.refuse(waiter, || Some(Refusal::Cycle))
+        } else {
+            Ok(())
+        }
     }
 
-    /// Withdraws a request if there is a reason: that it waits for itself, or for that transaction of its own thread.
-    fn refuse(&self, waiter: &Arc<Waiter>, reason: impl FnOnce() -> Option<Option<TxnId>>) -> Result<(), Deadlock> {
+    /// Withdraws a request if there is a reason.
+    fn refuse(&self, waiter: &Arc<Waiter>, reason: impl FnOnce() -> Option<Refusal>) -> Result<(), Deadlock> {
         let mut decided = Vec::new();
         let refused = {
             let _detecting = self.detecting.lock();
@@ -560,11 +650,11 @@ impl LockTable {
             })
         };
         self.wake(decided);
-        let Some(of_own_thread) = refused else { return Ok(()) };
+        let Some(refusal) = refused else { return Ok(()) };
         count(&self.counters.deadlocks, 1);
         self.txns(waiter.txn).lock().waiting.remove(&waiter.txn);
         self.waiting.fetch_sub(1, Ordering::Relaxed);
-        Err(Deadlock { txn: waiter.txn, resource: waiter.of.resource, of_own_thread })
+        Err(Deadlock { refusal, ..Deadlock::new(waiter.txn, waiter.of.resource) })
     }
 
     /// Completes a wait that was decided; called by the thread that has waited.
@@ -586,7 +676,12 @@ impl LockTable {
         match outcome {
             Outcome::Prepared(txn) => Err(NotGiven::Prepared(txn)),
             Outcome::Granted { .. } => Ok(()),
-            Outcome::Waiting | Outcome::Withdrawn => unreachable!("a thread that waits goes on when another decides"),
+            Outcome::Withdrawn => {
+                count(&self.counters.deadlocks, 1);
+                let refusal = Refusal::Policy;
+                Err(Deadlock { refusal, ..Deadlock::new(waiter.txn, waiter.of.resource) }.into())
+            }
+            Outcome::Waiting => unreachable!("a thread that waits goes on when another decides"),
         }
     }
 
@@ -609,6 +704,15 @@ impl LockTable {
             txns.note(txn, of);
         }
         txns.set_ownerless(txn);
+    }
+
+    /// Notes that a transaction without locks was refused so often by the policy. From a number on it waits.
+    pub(super) fn repeats(&self, txn: TxnId, refusals: u32) {
+        if refusals >= REFUSALS_MAX && !planted!("refused_transaction_never_waits") {
+            let mut txns = self.txns(txn).lock();
+            txns.list(txn);
+            txns.held.get_mut(txn).expect("it has a list").is_patient = true;
+        }
     }
 
     /// Notes that this thread rolls a transaction back. Another transaction that the undo runs may wait for it.

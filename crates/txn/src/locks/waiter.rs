@@ -25,7 +25,7 @@ pub(super) enum Outcome {
     },
     /// A conflicting holder has prepared.
     Prepared(TxnId),
-    /// Its wait would have closed a cycle.
+    /// Its wait would have closed a cycle, or an older transaction waits for it.
     Withdrawn,
 }
 
@@ -92,8 +92,7 @@ impl Waiter {
         self.outcome.store(REFUSED);
     }
 
-    /// As [`Waiter::grant`], but withdraws the request; called by its own thread. A search that still finds it
-    /// registered sees that it no longer waits.
+    /// As [`Waiter::grant`], but withdraws the request. A search that still finds it registered sees that it no longer waits.
     pub(super) fn withdraw(&self) {
         self.outcome.store(WITHDRAWN);
     }

@@ -45,7 +45,7 @@ impl LockManager for NeverReleased {
             self.is_awaited.store(true, Ordering::SeqCst);
             thread::yield_now();
         }
-        if is_free { Ok(()) } else { Err(Deadlock { txn, resource, of_own_thread: None }) }
+        if is_free { Ok(()) } else { Err(Deadlock::new(txn, resource)) }
     }
 
     fn serves(&self, has_stopped: HasStopped) {

@@ -32,6 +32,7 @@ mod kept;
 mod latched;
 mod limits;
 mod links;
+mod lock_policies;
 mod lost_log;
 mod mixed;
 mod nesting;

@@ -195,7 +195,13 @@ fn an_identifier_is_one_transactions_alone() {
 fn key_locks_survive_changed_stripe_count() {
     let structure = PageId::new(77);
     let key = |hash| Resource::Key { structure, hash };
-    let with = |stripes| Options { locks: Arc::new(PageLocks::with_key_stripes(stripes)), ..options() };
+    let with = |stripes| Options {
+        locks: Arc::new(PageLocks::new(cedrat_txn::PageLockOptions {
+            key_stripes: stripes,
+            ..cedrat_txn::PageLockOptions::default()
+        })),
+        ..options()
+    };
     let disk = Arc::new(SimDisk::new());
     let store = open_with(&disk, with(1000)).unwrap();
     let page = store.transact(page_with_zeros).unwrap();
@@ -207,7 +213,10 @@ fn key_locks_survive_changed_stripe_count() {
     let id = txn.id();
     drop(prepared(txn, BRANCH));
     let restored = |stripes: u64| {
-        let locks = PageLocks::with_key_stripes(stripes);
+        let locks = PageLocks::new(cedrat_txn::PageLockOptions {
+            key_stripes: stripes,
+            ..cedrat_txn::PageLockOptions::default()
+        });
         let locks = Arc::new(locks);
         let store = open_with(&after_a_crash(&disk), Options { locks: Arc::<PageLocks>::clone(&locks), ..options() });
         let store = store.unwrap();
@@ -408,7 +417,7 @@ impl LockManager for StopsInWait {
         let (has_stopped, Some(log)) = (has_stopped.expect("a store is open"), log) else { return Ok(()) };
         assert!(!has_stopped.now());
         log.stop("for a test");
-        if has_stopped.now() { Err(Deadlock { txn, resource, of_own_thread: None }) } else { Ok(()) }
+        if has_stopped.now() { Err(Deadlock::new(txn, resource)) } else { Ok(()) }
     }
 
     fn serves(&self, has_stopped: HasStopped) {

@@ -96,7 +96,7 @@ fn transact_returns_error_of_work() {
     let mut runs = 0;
     let error = store.transact(|txn| {
         runs += 1;
-        let deadlock = Deadlock { txn: txn.id(), resource: Resource::Page(page), of_own_thread: None };
+        let deadlock = Deadlock::new(txn.id(), Resource::Page(page));
         refuse_on_a_stopped_store(txn, deadlock.into())
     });
     assert!(matches!(error, Err(Error::Stopped(_))) && runs == 1, "{error:?} after {runs} runs");

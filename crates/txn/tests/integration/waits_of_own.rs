@@ -141,7 +141,10 @@ fn refused_under_latch(waiting: impl Fn(&Cycle) -> Result<()> + Send + 'static) 
 fn lock_is_not_awaited_under_latch() {
     let (refused, outer) =
         refused_under_latch(|cycle| cycle.store.transact(|txn| txn.update(at(cycle.page, 1), &Add { amount: 1 })));
-    assert!(matches!(&refused, Error::Deadlock(why) if why.of_own_thread == Some(outer)), "{refused}");
+    assert!(
+        matches!(&refused, Error::Deadlock(why) if why.refusal == cedrat_txn::Refusal::OwnThread(outer)),
+        "{refused}"
+    );
 }
 
 /// E15.7d: as above, for a word.
