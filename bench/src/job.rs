@@ -32,6 +32,12 @@ pub(crate) enum Job {
     RecoveryFill { records: u64 },
     /// Opens that store and reads; `started` is the time since 1970 when the parent began to wait.
     RecoveryOpen { root: u64, records: u64, started: Duration },
+    /// Fills a store with a table and a heap, and closes it.
+    OpeningFill { size: crate::opening::Size },
+    /// Changes that store, reports the length of the log, and waits for its SIGKILL.
+    OpeningChange { size: crate::opening::Size, has_checkpoints: bool },
+    /// Opens that store and reads; `started` as above.
+    Opening { size: crate::opening::Size, started: Duration },
     /// One large transaction, then gets with each number of threads.
     Load { which: Which, sizing: Sizing, records: u64, gets: u64, threads: Vec<u32> },
     /// Transactions of a hundred updates of objects, then one that does not end: waits for its SIGKILL.
@@ -160,6 +166,9 @@ pub(crate) fn perform(dir: &Path, job: Job) -> Result<Outcome> {
         }
         Job::RecoveryFill { records } => crate::recovery::fill(dir, records),
         Job::RecoveryOpen { root, records, started } => crate::recovery::open(dir, root, records, started),
+        Job::OpeningFill { size } => crate::opening::fill(dir, size),
+        Job::OpeningChange { size, has_checkpoints } => crate::opening::change(dir, size, has_checkpoints),
+        Job::Opening { size, started } => crate::opening::open(dir, size, started),
         Job::Load { which, sizing, records, gets, threads } => {
             crate::load::load(dir, which, sizing, records, gets, &threads)
         }

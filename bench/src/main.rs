@@ -22,6 +22,7 @@ mod large;
 mod load;
 mod locks;
 mod objects;
+mod opening;
 mod plot;
 mod random;
 mod raw_words;
@@ -39,7 +40,7 @@ struct Figure {
     measure: fn(&Settings, &mut Scratch) -> Result<Report>,
 }
 
-const FIGURES: [Figure; 18] = [
+const FIGURES: [Figure; 19] = [
     Figure {
         name: "commit",
         about: "durable transactions per second, one insert each, by threads (Lemon, Figure 4)",
@@ -54,6 +55,11 @@ const FIGURES: [Figure; 18] = [
         name: "recovery",
         about: "the log of `load` replayed over a cold page file, from the kill to the first answered get",
         measure: recovery::figure,
+    },
+    Figure {
+        name: "opening",
+        about: "the first answer of a killed store of 10 GB of pages, a heap of 4 GiB and 1 GB of log",
+        measure: opening::figure,
     },
     Figure {
         name: "object-cache",

@@ -35,8 +35,10 @@ impl<S: Scenario> Probe<S> {
         let media: Arc<dyn Media> = disk.clone();
         let mut options = self.scenario.options();
         options.pool.poison_free = true;
-        // Both ways of redo, by the image alone, so that a case that is repeated opens it in the same way.
-        options.redo_on_demand_bytes = if disk.image().hash().is_multiple_of(2) { 0 } else { u64::MAX };
+        // Both ways of redo, and of loading heaps, by the image alone, so that a case that is repeated opens it in the same way.
+        let (hash, from) = (disk.image().hash(), [0, u64::MAX]);
+        options.redo_on_demand_bytes = from[(hash % 2) as usize];
+        options.memory.load_on_demand_bytes = from[(hash / 2 % 2) as usize];
         let store = Store::open(media, options, self.scenario.registry())?;
         Ok(store)
     }

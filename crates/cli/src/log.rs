@@ -85,7 +85,7 @@ impl Line {
         let transaction = record.head.txn;
         Ok(Line {
             lsn: record.lsn.get(),
-            kind: kind(record.head.kind),
+            kind: kind_name(record.head.kind),
             transaction: (transaction != TxnId::NONE).then_some(transaction.0),
             page: explained.at.map(|at| at.page.get()),
             slot: explained.at.map(|at| at.slot.0),
@@ -123,8 +123,8 @@ impl Line {
     }
 }
 
-/// A kind of record, as it is printed.
-fn kind(kind: Kind) -> &'static str {
+/// Returns the name of a kind of record, as it is printed.
+pub(crate) fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::UPDATE => "update",
         Kind::COMPENSATION => "compensation",

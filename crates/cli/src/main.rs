@@ -27,6 +27,7 @@ mod retry;
 mod rotate;
 mod scrub;
 mod space;
+mod stats;
 mod threads;
 mod tour;
 mod verify;
@@ -71,6 +72,7 @@ fn run(command: Command, disks: &Disks) -> Outcome {
         Command::Space(arguments) => space::space(&arguments, disks),
         Command::Page(arguments) => page::page(&arguments, disks),
         Command::Pins(arguments) => pins::pins(&arguments, disks),
+        Command::Stats(arguments) => stats::stats(&arguments, disks),
         Command::Locks(arguments) => locks::locks(&arguments, disks),
         Command::Dump(arguments) => dump::dump(&arguments, disks),
         Command::Load(arguments) => dump::load(&arguments, disks),

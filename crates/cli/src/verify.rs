@@ -332,6 +332,7 @@ fn on(bar: &ProgressBar) -> Arc<dyn Fn(Progress) + Send + Sync> {
         let (what, done, of) = match progress {
             Progress::Analysis { done, of } => ("reading the log", done, of),
             Progress::Redo { done, of } => ("repeating history", done, of),
+            Progress::Load { done, of } => ("loading heaps", done, of),
             Progress::Undo { done, of } => ("undoing the unfinished", done, of),
             _ => return,
         };

@@ -151,6 +151,12 @@ impl Copy<'_> {
         self.root.chunks = count;
         let which = (self.root.checkpoint & 1) as usize;
         self.of_heap.checksums[which].resize(count as usize, None);
+        let read_from = self.core.on_demand.as_deref().map(|on_demand| (on_demand.source.checkpoint & 1) as usize);
+        if read_from == Some(which) {
+            // They are read from the file that is written now (E4.8). It is the second checkpoint of this opening, and the first one
+            // has copied all chunks, so none is absent here.
+            self.core.load_all()?;
+        }
         let mut buffer = AlignedBuf::zeroed(self.root.chunk_len as usize);
         for chunk in 0..count {
             if self.core.chunks.take(chunk as usize, self.root.checkpoint) {
@@ -168,13 +174,16 @@ impl Copy<'_> {
 
     fn copy_chunk(&mut self, chunk: u32, buffer: &mut [u8]) -> Result<()> {
         let shared = self.shared;
+        let first = u64::from(chunk) * self.root.chunk_len / WORD_LEN;
+        if !planted!("absent_chunk_copied") {
+            self.core.load(first, 1)?;
+        }
         let clock = shared.clock.now();
         let before = self.before(clock);
         if before < clock {
             // A commit is writing back, perhaps to words that were copied already.
             self.core.chunks.put_back(chunk as usize, self.root.checkpoint);
         }
-        let first = u64::from(chunk) * self.root.chunk_len / WORD_LEN;
         self.core.region.copy(first as usize, buffer);
         // The LSN of a commit whose words are in the copy must be visible below (E4.2): pairs with the write-back's
         // release.

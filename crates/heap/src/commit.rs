@@ -317,14 +317,26 @@ impl Tx<'_> {
         if blocks_left {
             self.lock_blocks()?;
         }
+        if self.shared.is_unusual() {
+            self.look_at_heaps()?;
+        }
+        Ok(())
+    }
+
+    /// Refuses writes to dropped heaps, and loads absent chunks: those of blocks that were filled are loaded already.
+    #[cold]
+    fn look_at_heaps(&mut self) -> Result<(), Interrupt> {
         if self.shared.has_dropped_heaps() {
             self.refuse_dropped()?;
+        }
+        if self.shared.has_absent_chunks() {
+            let this = &*self.this;
+            self.shared.load_for(this.writes.all().iter().map(|write| (this.heap(write.heap), write.word)))?;
         }
         Ok(())
     }
 
     /// Refuses writes to a heap that was dropped; everything else that this session keeps of it is discarded.
-    #[cold]
     fn refuse_dropped(&mut self) -> Result<(), Interrupt> {
         let mut heaps = self.this.writes.all().iter().map(|write| write.heap);
         let written = heaps.find(|&heap| self.this.heap(heap).is_dropped());

@@ -426,8 +426,12 @@ impl Shared {
         let mut buffer = AlignedBuf::zeroed(chunk_len as usize);
         let mut place = AlignedBuf::zeroed(BLOCK_LEN + chunk_len as usize);
         for chunk in 0..chunks {
+            let first = u64::from(chunk) * chunk_len / WORD_LEN;
+            if !planted!("absent_chunk_backed_up") {
+                core.load(first, 1)?;
+            }
             let before = self.slots.written_back(self.clock.now());
-            core.region.copy((u64::from(chunk) * chunk_len / WORD_LEN) as usize, &mut buffer);
+            core.region.copy(first as usize, &mut buffer);
             // As in a checkpoint: the LSN of a commit whose words are in the copy is visible below (E4.2).
             fence(Ordering::Acquire);
             let after = self.clock.now();

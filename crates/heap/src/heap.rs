@@ -8,6 +8,7 @@ use cedrat_sync::{Arc, planted};
 use crate::blocks::Blocks;
 use crate::error::{Error, Interrupt, Result};
 use crate::memory::Memory;
+use crate::on_demand::OnDemand;
 use crate::options::Commit;
 use crate::region::{Mapping, Region, WORD_LEN};
 use crate::tx::Tx;
@@ -49,6 +50,8 @@ pub(crate) struct Core {
     pub(crate) blocks: Option<Blocks>,
     pub(crate) chunks: Chunks,
     dropped: AtomicBool,
+    /// Its chunks that are not loaded yet.
+    pub(crate) on_demand: Option<Box<OnDemand>>,
 }
 
 /// Chunks changed since their last copy, for each of the two generations of a heap's checkpoints.
@@ -246,7 +249,17 @@ impl Core {
             blocks,
             chunks,
             dropped: AtomicBool::new(false),
+            on_demand: None,
         })
+    }
+
+    /// Lets its chunks be loaded on demand. Replay may store words meanwhile.
+    pub(crate) fn with_absent(mut self, absent: OnDemand) -> Core {
+        if absent.left() > 0 {
+            self.region.make_absent();
+            self.on_demand = Some(Box::new(absent));
+        }
+        self
     }
 
     /// Excludes the heap from checkpoints.
@@ -274,7 +287,7 @@ impl Core {
         self.dropped.store(true, Ordering::Release);
     }
 
-    /// Writes back the writes of a commit to this heap; the stripes are locked.
+    /// Writes back the writes of a commit to this heap; the stripes are locked, and the chunks are loaded.
     #[inline(always)]
     pub(crate) fn write_back(&self, writes: &[Write]) {
         let words = self.region.words();
@@ -383,7 +396,8 @@ impl Heap {
         self.core.first_word * WORD_LEN
     }
 
-    /// Returns the address of offset 0, for C programs that use addresses in a heap.
+    /// Returns the address of offset 0, for C programs that use addresses in a heap. A heap that is
+    /// [loaded on demand](crate::MemoryOptions::load_on_demand_bytes) has its words there after [`Heap::load`].
     pub fn address(&self) -> usize {
         self.core.region.address()
     }
@@ -392,8 +406,8 @@ impl Heap {
     /// a crash may lose them or keep them in part, so they belong in blocks that no committed word references yet.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`]. [`Error::Misuse`] in a store with an archive, which has the log alone: the next restore would lack them; and
-    /// in a view of the past, which is only read.
+    /// [`Error::OutOfRange`]. [`Error::Misuse`] in a store with an archive, which has the log alone: the next restore would lack them; in a
+    /// view of the past, which is only read; and before the heap [is loaded](Heap::load).
     pub fn stored_plainly(&self, offset: u64, len: u64) -> Result<()> {
         if self.memory.refuses_plain_stores() {
             return Err(Error::Misuse(
@@ -401,6 +415,11 @@ impl Heap {
             ));
         }
         self.core.check_range(offset, len).map_err(Interrupt::into_error)?;
+        if !self.core.region.is_complete() {
+            let what =
+                "plain stores to a heap that is loaded on demand would be overwritten: call Heap::load before them";
+            return Err(Error::Misuse(what));
+        }
         let first = offset / WORD_LEN;
         self.core.stored_plainly(first, (offset + len).div_ceil(WORD_LEN) - first);
         Ok(())

@@ -35,6 +35,7 @@ mod joined;
 mod load;
 mod look;
 mod memory;
+mod on_demand;
 mod options;
 mod prepared;
 mod redo;

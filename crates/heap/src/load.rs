@@ -12,15 +12,16 @@ use cedrat_wal::{Log, Lsn, StoreId};
 
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::files::chunk::{ChunkFile, digest};
+use crate::files::chunk::{ChunkFile, ChunkHeader, digest};
 use crate::files::root::{DIRECTORY, HeapRoot, ROOT_FILE, Root, RootFile};
 use crate::files::{Files, HeapFiles};
 use crate::heap::Core;
 use crate::memory::Memory;
+use crate::on_demand::{OnDemand, Source};
 use crate::options::MemoryOptions;
 use crate::prepared::FoundPrepared;
 use crate::redo::Runs;
-use crate::region::Mapping;
+use crate::region::{Mapping, Region};
 use crate::replay::Replay;
 
 /// The heaps of a store that is being opened.
@@ -44,7 +45,8 @@ struct FoundHeap {
 }
 
 impl FoundHeaps {
-    /// Finds the heaps and loads their checkpoints into memory, with `threads` threads beside this one. At most as many
+    /// Finds the heaps and loads their checkpoints into memory, with `threads` threads beside this one, or the headers alone
+    /// ([`MemoryOptions::load_on_demand_bytes`]). At most as many
     /// replay the log that follows, if the machine can run them in parallel with this one. A heap that may grow leaves `beside`
     /// bytes of address space to the rest of the opening, and what the other heaps need (E12.6).
     ///
@@ -63,6 +65,7 @@ impl FoundHeaps {
         let root = found.map(|(_, root)| root).unwrap_or_default();
         let mut heaps = Vec::new();
         let of_locks = (8 << options.stripes_log2) + MAPPING_MARGIN;
+        let address_space_of = |heap| address_space_of(heap, options);
         let mut beside = root.heaps.iter().map(address_space_of).fold(beside + of_locks, u64::saturating_add);
         for heap in &root.heaps {
             beside = beside.saturating_sub(address_space_of(heap));
@@ -183,7 +186,11 @@ impl FoundHeaps {
         }
         let files = Files::new(Arc::clone(&self.media), self.store, log.clone(), root_file, self.root, files);
         files.remove_orphans()?;
-        let memory = Memory::around(Clock::Log(log), self.options, Some(files), next_txn)?;
+        let memory = Memory::around(Clock::Log(log.clone()), self.options, Some(files), next_txn)?;
+        for heap in self.heaps.iter().filter(|heap| !heap.core.region.is_complete()) {
+            heap.core.stops(&log);
+            memory.shared().some_absent();
+        }
         let cores = self.heaps.into_iter().map(|heap| heap.core);
         memory.shared().heaps.write().extend(cores);
         Ok(memory)
@@ -234,10 +241,11 @@ impl FoundHeaps {
 /// Address space that a mapping takes beyond its words, so that it can begin at a huge page.
 const MAPPING_MARGIN: u64 = 4 << 20;
 
-/// Returns the address space that a heap needs, in bytes: for its words, for the flags of its chunks, and for its account of
-/// blocks.
-fn address_space_of(heap: &HeapRoot) -> u64 {
-    heap.words * 8 + 3 * MAPPING_MARGIN
+/// Returns the address space that a heap needs, in bytes: for its words, for the flags of its chunks, for its account of blocks,
+/// and for a bit for each word if it is loaded on demand.
+fn address_space_of(heap: &HeapRoot, options: &MemoryOptions) -> u64 {
+    let of_bits = if heap.is_loaded_on_demand(options) { heap.words / 8 + MAPPING_MARGIN } else { 0 };
+    heap.words * 8 + 3 * MAPPING_MARGIN + of_bits
 }
 
 fn load_heap(
@@ -252,30 +260,78 @@ fn load_heap(
     let mapping = Mapping { huge: options.huge_pages, address, beside };
     let first_word = if root.blocks { crate::blocks::FIRST_WORD } else { 0 };
     let (words, reserved) = (root.words, root.reserved_words);
-    let core = Core::new(root.number, &root.name, words, reserved, root.chunk_len, first_word, mapping)?;
-    let mut heap = FoundHeap { root: root.clone(), core: Arc::new(core), checksums: Vec::new() };
+    let mut core = Core::new(root.number, &root.name, words, reserved, root.chunk_len, first_word, mapping)?;
+    let mut checksums = Vec::new();
     if root.checkpoint > 0 {
-        heap.checksums = load_chunks(media, store, &heap, threads)?;
-        if digest(&heap.checksums) != root.digest {
+        let file = open_checkpoint(&**media, root)?;
+        let chunks = ChunkFile { media: &**media, file, store, heap: root.number, chunk_len: root.chunk_len };
+        let absent = root.is_loaded_on_demand(options);
+        checksums = if absent {
+            look_at_headers(&chunks, root, threads)?
+        } else {
+            load_chunks(&chunks, root, &core.region, threads)?
+        };
+        if digest(&checksums) != root.digest {
             let what = "its chunks are not those of the checkpoint that the root names";
             return Err(Error::damaged(root.file_name(root.checkpoint), 0, what));
         }
+        if absent {
+            let (media, heap, checkpoint) = (Arc::clone(media), root.number, root.checkpoint);
+            let source = Source { media, file, store: *store, heap, chunk_len: root.chunk_len, checkpoint };
+            let noting =
+                |error| Error::io(format!("reserving address space to load heap {} on demand", root.name), error);
+            core = core.with_absent(OnDemand::new(source, checksums.clone()).map_err(noting)?);
+        }
     }
-    Ok(heap)
+    Ok(FoundHeap { root: root.clone(), core: Arc::new(core), checksums })
 }
 
-fn load_chunks(media: &Arc<dyn Media>, store: &StoreId, heap: &FoundHeap, threads: usize) -> Result<Vec<Option<u32>>> {
-    let root = &heap.root;
+impl HeapRoot {
+    /// Returns whether its chunks are loaded after the opening.
+    fn is_loaded_on_demand(&self, options: &MemoryOptions) -> bool {
+        u64::from(self.chunks) * self.chunk_len > options.load_on_demand_bytes
+    }
+}
+
+fn open_checkpoint(media: &dyn Media, root: &HeapRoot) -> Result<FileId> {
     let name = root.file_name(root.checkpoint);
     let listed = media.list(DIRECTORY).map_err(|error| Error::io("listing the heaps' directory", error))?;
     if !listed.iter().any(|listed| name.ends_with(&format!("/{listed}"))) {
         return Err(Error::damaged(name, 0, format!("it is missing; it holds the checkpoint of heap {}", root.name)));
     }
-    let file = media.open(&name, OpenMode::Read).map_err(|error| Error::io(format!("opening {name}"), error))?;
-    let file = ChunkFile { media: &**media, file, store, heap: root.number, chunk_len: root.chunk_len };
+    media.open(&name, OpenMode::Read).map_err(|error| Error::io(format!("opening {name}"), error))
+}
+
+/// Loads all chunks; returns their checksums.
+fn load_chunks(file: &ChunkFile<'_>, root: &HeapRoot, region: &Region, threads: usize) -> Result<Vec<Option<u32>>> {
+    each_chunk(root, threads, || {
+        let mut place = AlignedBuf::zeroed(root.chunk_len as usize + BLOCK_LEN);
+        move |chunk| {
+            let header = file.read(chunk, root.checkpoint, &mut place)?;
+            if header.is_some() {
+                region.fill((u64::from(chunk) * root.chunk_len / 8) as usize, &place[BLOCK_LEN..]);
+            }
+            Ok(header)
+        }
+    })
+}
+
+/// Reads the headers of all chunks, which are loaded on demand; returns their checksums.
+fn look_at_headers(file: &ChunkFile<'_>, root: &HeapRoot, threads: usize) -> Result<Vec<Option<u32>>> {
+    let len = file.file_len()?;
+    each_chunk(root, threads, || move |chunk| file.read_header(chunk, root.checkpoint, len))
+}
+
+/// Reads all chunks of a heap in several threads, each of which has a reader that `reader` returns. Returns the checksums of those
+/// that exist.
+fn each_chunk<R: FnMut(u32) -> Result<Option<ChunkHeader>>>(
+    root: &HeapRoot,
+    threads: usize,
+    reader: impl Fn() -> R + Sync,
+) -> Result<Vec<Option<u32>>> {
     let next = AtomicU64::new(0);
     let mut checksums = vec![None; root.chunks as usize];
-    for part in in_threads(threads, root.chunks, || load_some(&file, heap, &next)) {
+    for part in in_threads(threads, root.chunks, || read_some(root, &next, reader())) {
         for (chunk, crc) in part? {
             checksums[chunk as usize] = Some(crc);
         }
@@ -285,7 +341,7 @@ fn load_chunks(media: &Arc<dyn Media>, store: &StoreId, heap: &FoundHeap, thread
 
 /// Runs `work` here and in other threads: at most `threads`, at most one for each chunk, and fewer where the system refuses more.
 /// Returns all results.
-fn in_threads<T: Send>(threads: usize, chunks: u32, work: impl Fn() -> T + Copy + Send) -> Vec<T> {
+pub(crate) fn in_threads<T: Send>(threads: usize, chunks: u32, work: impl Fn() -> T + Copy + Send) -> Vec<T> {
     thread::scope(|scope| {
         // This thread works beside them, since each waits for the disk most of the time.
         let spawn = |_| thread::spawn_in(scope, "cedrat-load", work).ok();
@@ -296,23 +352,24 @@ fn in_threads<T: Send>(threads: usize, chunks: u32, work: impl Fn() -> T + Copy 
     })
 }
 
-/// Loads chunks that no other thread has claimed, one at a time. Returns those that exist, with their checksums.
-fn load_some(file: &ChunkFile<'_>, heap: &FoundHeap, next: &AtomicU64) -> Result<Vec<(u32, u32)>> {
-    let mut place = AlignedBuf::zeroed(heap.root.chunk_len as usize + BLOCK_LEN);
-    let mut loaded = Vec::new();
+/// Reads chunks that no other thread has claimed, one at a time. Returns those that exist, with their checksums.
+fn read_some(
+    root: &HeapRoot,
+    next: &AtomicU64,
+    mut read: impl FnMut(u32) -> Result<Option<ChunkHeader>>,
+) -> Result<Vec<(u32, u32)>> {
+    let mut found = Vec::new();
     loop {
         let chunk = next.fetch_add(1, Ordering::Relaxed);
-        if chunk >= u64::from(heap.root.chunks) {
-            return Ok(loaded);
+        if chunk >= u64::from(root.chunks) {
+            return Ok(found);
         }
-        let read = file.read(chunk as u32, heap.root.checkpoint, &mut place);
+        let read = read(chunk as u32);
         if read.is_err() {
             next.store(u64::MAX / 2, Ordering::Relaxed); // the other threads need not continue
         }
         if let Some(header) = read? {
-            let first = chunk * heap.root.chunk_len / 8;
-            heap.core.region.fill(first as usize, &place[BLOCK_LEN..]);
-            loaded.push((chunk as u32, header.data_crc));
+            found.push((chunk as u32, header.data_crc));
         }
     }
 }
@@ -351,16 +408,18 @@ mod tests {
         let name = root.file_name(root.checkpoint);
         let file = media.open(&name, OpenMode::Read).expect("it is there");
         let file = ChunkFile { media: &*media, file, store: &store, heap: root.number, chunk_len: root.chunk_len };
-        let heap = FoundHeap { root, core: Arc::clone(&heap.core), checksums: Vec::new() };
-        let all = load_some(&file, &heap, &AtomicU64::new(0)).expect("nothing is damaged yet");
+        let mut place = AlignedBuf::zeroed(4096 + BLOCK_LEN);
+        let mut read_some =
+            |next: &AtomicU64| super::read_some(&root, next, |chunk| file.read(chunk, root.checkpoint, &mut place));
+        let all = read_some(&AtomicU64::new(0)).expect("nothing is damaged yet");
         assert_eq!(all.len() as u64, CHUNKS);
 
         let place = ChunkFile::len(3, 4096);
         disk.corrupt(&name, place + BLOCK_LEN as u64, Damage::Flip { bit: 0 }).expect("a file");
         // The threads run one after the other, which is a possible schedule.
         let next = AtomicU64::new(0);
-        let message = load_some(&file, &heap, &next).expect_err("the fourth chunk is damaged").to_string();
+        let message = read_some(&next).expect_err("the fourth chunk is damaged").to_string();
         assert!(message.contains(&(place + BLOCK_LEN as u64).to_string()), "E20.2: {message}");
-        assert_eq!(load_some(&file, &heap, &next).expect("it meets no damage"), [], "nothing is read for nothing");
+        assert_eq!(read_some(&next).expect("it meets no damage"), [], "nothing is read for nothing");
     }
 }

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt;
 
-use cedrat_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use cedrat_sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use cedrat_sync::{Arc, Condvar, Mutex, RwLock, planted};
 use cedrat_wal::{Log, Lsn, PartitionId, TxnId};
 
@@ -50,12 +50,19 @@ pub(crate) struct Shared {
     pub(crate) changing: Mutex<()>,
     seats: Mutex<Seats>,
     waiting: Waiting,
-    dropped: AtomicBool,
+    /// Reasons for commits to look at the heaps that they write to: [`DROPPED`], [`ABSENT`].
+    unusual: AtomicU8,
     /// Whether heaps are restored from the log alone.
     archived: AtomicBool,
     pub(crate) waits: Waits,
     store: Mutex<Option<Arc<dyn StoreLink>>>,
 }
+
+/// A heap was dropped since the memory was created.
+const DROPPED: u8 = 1;
+
+/// Chunks may be absent.
+const ABSENT: u8 = 2;
 
 /// Assignment of sessions, and of transactions without one, to partitions of the log.
 #[derive(Debug)]
@@ -167,7 +174,7 @@ impl Memory {
             changing: Mutex::new(()),
             seats: Mutex::new(Seats::new(partitions)),
             waiting: Waiting::default(),
-            dropped: AtomicBool::new(false),
+            unusual: AtomicU8::new(0),
             archived: AtomicBool::new(false),
             waits: Waits::default(),
             store: Mutex::new(None),
@@ -261,12 +268,14 @@ impl Memory {
     /// creation of a heap of this name, reuses its space. [`Error::Stopped`]: the next opening decides.
     pub fn drop_heap(&self, name: &str) -> Result<()> {
         self.shared.clock.running()?;
+        // Its file is removed, and those who still have the heap may read its words.
+        self.heap(name)?.load()?;
         let _alone = self.shared.changing.lock();
         let mut heaps = self.shared.heaps.write();
         let at = heaps.iter().position(|known| known.name == name);
         let at = at.ok_or_else(|| Error::Unknown { what: "heap", name: name.to_owned() })?;
         heaps[at].set_dropped();
-        self.shared.dropped.store(true, Ordering::Release);
+        self.shared.unusual.fetch_or(DROPPED, Ordering::Release);
         let core = heaps.remove(at);
         self.shared.seats.lock().idle.iter_mut().for_each(|descriptor| descriptor.forget_dropped());
         match &self.shared.files {
@@ -449,7 +458,28 @@ impl Shared {
     /// Returns whether any heap was dropped since the memory was created.
     #[inline(always)]
     pub(crate) fn has_dropped_heaps(&self) -> bool {
-        self.dropped.load(Ordering::Acquire)
+        self.unusual.load(Ordering::Acquire) & DROPPED != 0
+    }
+
+    /// Returns whether a commit may write to a heap that was dropped, or to a chunk that is not loaded.
+    #[inline(always)]
+    pub(crate) fn is_unusual(&self) -> bool {
+        self.unusual.load(Ordering::Acquire) != 0
+    }
+
+    /// Returns whether chunks may be absent.
+    pub(crate) fn has_absent_chunks(&self) -> bool {
+        self.unusual.load(Ordering::Acquire) & ABSENT != 0
+    }
+
+    /// Notes that chunks of heaps are absent. No transaction runs yet.
+    pub(crate) fn some_absent(&self) {
+        self.unusual.fetch_or(ABSENT, Ordering::Release);
+    }
+
+    /// Notes that no chunk is absent any more.
+    pub(crate) fn all_loaded(&self) {
+        self.unusual.fetch_and(!ABSENT, Ordering::Release);
     }
 
     /// Frees log space: idle descriptors give up their reservations, then the store makes room.

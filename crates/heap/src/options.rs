@@ -58,6 +58,11 @@ pub struct MemoryOptions {
     pub huge_pages: bool,
     /// Maximum number of sessions, and so of concurrent transactions.
     pub sessions_max: u32,
+    /// Bytes in the checkpoint of a heap from which an opening does not load it before it ends. A chunk is then loaded before its
+    /// words are first used, and the rest by a thread of the store, or, without one, by the next checkpoint. Programs that use the
+    /// [address](crate::Heap::address) of such a heap call [`Heap::load`](crate::Heap::load) first. `u64::MAX`, the default: the
+    /// opening loads all heaps, and damage in one refuses the opening instead of stopping the store later.
+    pub load_on_demand_bytes: u64,
     /// A planted fault, for tests that show that it is detected.
     #[cfg(feature = "planted-faults")]
     pub fault: Option<Fault>,
@@ -93,6 +98,7 @@ impl Default for MemoryOptions {
             snapshot_extension: true,
             huge_pages: true,
             sessions_max: 1024,
+            load_on_demand_bytes: u64::MAX,
             #[cfg(feature = "planted-faults")]
             fault: None,
         }

@@ -133,7 +133,7 @@ impl Joined {
         let cores = shared.heaps.read().clone();
         let core = |heap: u32| cores.iter().find(|core| core.number == heap);
         let mut tx = joined.tx();
-        tx.restore_blocks(&prepared, core);
+        tx.restore_blocks(&prepared, core)?;
         for &(heap, word, value) in &prepared.words {
             if let Some(core) = core(heap) {
                 tx.write_word(core, word, value).map_err(crate::Interrupt::into_error)?;
@@ -149,13 +149,17 @@ impl Joined {
 }
 
 impl Tx<'_> {
-    fn restore_blocks<'c>(&mut self, prepared: &PreparedWords, core: impl Fn(u32) -> Option<&'c Arc<Core>>) {
+    fn restore_blocks<'c>(
+        &mut self,
+        prepared: &PreparedWords,
+        core: impl Fn(u32) -> Option<&'c Arc<Core>>,
+    ) -> Result<()> {
         let arena = self.this.arena;
         for logged in &prepared.batches {
             let Some(core) = core(logged.heap) else { continue };
             self.this.will_write(core);
             let LoggedBatch { heap, stride, span, began, fresh, next, end } = *logged;
-            if let Some(size) = core.carves_again(stride, span, fresh, arena) {
+            if let Some(size) = core.carves_again(stride, span, fresh, arena)? {
                 self.this.batches.push(Batch { heap, size, span, began, fresh, next, end });
             }
         }
@@ -169,9 +173,10 @@ impl Tx<'_> {
                 LoggedKind::Carved => Change::Carved,
             };
             let change = BlockChange { heap, first, words, used: words, kind };
-            core.changes_again(&change, arena);
+            core.changes_again(&change, arena)?;
             self.this.blocks.push(change);
         }
+        Ok(())
     }
 }
 

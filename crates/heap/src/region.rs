@@ -8,7 +8,8 @@
 //! 3. words are only ever accessed as aligned 64-bit atomics, so a transaction that writes back does not race, in the sense
 //!    of the language, with readers that have not noticed it yet;
 //! 4. a prefetch is a hint: it reads nothing that the program could observe, whatever the address;
-//! 5. a [`Table`] has a power of two of words, and an index is masked to its size before use.
+//! 5. a [`Table`] has a power of two of words, and an index is masked to its size before use;
+//! 6. the number of loaded words of a [`Region`] is that of all its words, or 0.
 //!
 //! Under a seeded scheduler, and under Miri, words are atomics in ordinary memory: these runs explore readers that come
 //! between two stores of a writer.
@@ -35,12 +36,43 @@ pub(crate) struct Mapping {
 #[derive(Debug)]
 pub(crate) struct Region {
     words: backing::Words,
+    /// Number of words that may be used: all, or none while words of a heap are absent (E4.6).
+    loaded: AtomicU64,
 }
 
 impl Region {
     /// Reserves `words` words.
     pub(crate) fn new(words: usize, mapping: Mapping) -> io::Result<Region> {
-        Ok(Region { words: backing::Words::new(words.max(1), mapping)? })
+        let words = backing::Words::new(words.max(1), mapping)?;
+        let loaded = AtomicU64::new(words.all().len() as u64);
+        Ok(Region { words, loaded })
+    }
+
+    /// Lets each use of a word find it absent, until [`Region::complete`].
+    pub(crate) fn make_absent(&self) {
+        self.loaded.store(0, Ordering::Relaxed);
+    }
+
+    /// Lets all words be used; those that were absent are stored.
+    pub(crate) fn complete(&self) {
+        // Pairs with that of `word`: the caller has seen all stores.
+        self.loaded.store(self.words().len() as u64, Ordering::Release);
+    }
+
+    /// Returns whether no word is absent.
+    #[inline(always)]
+    pub(crate) fn is_complete(&self) -> bool {
+        self.loaded.load(Ordering::Acquire) > 0
+    }
+
+    /// Returns a word; `None` where it may be absent, or beyond the end. It costs what a check of the bounds does.
+    #[inline(always)]
+    pub(crate) fn word(&self, index: u64) -> Option<&AtomicU64> {
+        if index >= self.loaded.load(Ordering::Acquire) {
+            return None;
+        }
+        // SAFETY: 6.
+        Some(unsafe { self.words().get_unchecked(index as usize) })
     }
 
     /// Returns whether the system has so many more bytes of address space.
@@ -48,7 +80,7 @@ impl Region {
         backing::is_possible(bytes)
     }
 
-    /// Returns all words.
+    /// Returns all words, also absent ones.
     #[inline(always)]
     pub(crate) fn words(&self) -> &[AtomicU64] {
         self.words.all()
@@ -90,11 +122,25 @@ impl Region {
         }
     }
 
-    /// Fills words from bytes, before any other thread uses the region.
+    /// Fills words from bytes, before any other thread uses them.
     pub(crate) fn fill(&self, first: usize, from: &[u8]) {
         let words = &self.words()[first..first + from.len() / 8];
         for (word, bytes) in words.iter().zip(from.chunks_exact(8)) {
             word.store(u64::from_le_bytes(bytes.try_into().expect("eight bytes")), Ordering::Relaxed);
+        }
+    }
+
+    /// Fills words as [`Region::fill`] does, except those whose bits are set: bit `n % 64` of `kept[n / 64]` stands for the
+    /// word `first + n`.
+    pub(crate) fn fill_except(&self, first: usize, from: &[u8], kept: &[AtomicU64]) {
+        let words = &self.words()[first..first + from.len() / 8];
+        for ((words, bytes), kept) in words.chunks(64).zip(from.chunks(64 * 8)).zip(kept) {
+            let kept = kept.load(Ordering::Relaxed);
+            for (at, (word, bytes)) in words.iter().zip(bytes.chunks_exact(8)).enumerate() {
+                if kept >> at & 1 == 0 {
+                    word.store(u64::from_le_bytes(bytes.try_into().expect("eight bytes")), Ordering::Relaxed);
+                }
+            }
         }
     }
 }

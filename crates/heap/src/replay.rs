@@ -185,6 +185,15 @@ impl Batch {
 }
 
 fn write_words(heap: &Core, words: &[(u64, u64)]) {
+    if let Some(on_demand) = &heap.on_demand {
+        for &(word, value) in words {
+            if !on_demand.replay(&heap.region, heap.chunks.of(word), word, value) {
+                heap.region.words()[word as usize].store(value, Ordering::Relaxed);
+            }
+            heap.chunks.changes(word);
+        }
+        return;
+    }
     for (at, &(word, value)) in words.iter().enumerate() {
         if let Some(&(coming, _)) = words.get(at + WORDS_AHEAD) {
             heap.region.prefetch(coming as usize);

@@ -198,7 +198,8 @@ impl Descriptor {
         let step = stripes.stripe_words().max(Filter::WORDS);
         let first = core.first_word.next_multiple_of(step);
         let stripe_words_log2 = stripes.stripe_words().ilog2();
-        self.window_words = core.words().saturating_sub(first);
+        // Outside code cannot load a chunk.
+        self.window_words = if core.region.is_complete() { core.words().saturating_sub(first) } else { 0 };
         self.window = Window {
             from: core.region.address() as u64 + first * WORD_LEN,
             words: 0,
@@ -388,12 +389,21 @@ impl<'a> Tx<'a> {
         let stripe = stripes.of(core.salt, word);
         let lock = stripes.lock(stripe);
         let before = Look::first(lock);
+        let Some(found) = core.region.word(word) else { return self.read_absent(core, word, stripe) };
         // `Acquire`: the second check comes after it; and a reader of a value written back sees its stripe locked before.
-        let value = core.region.words()[word as usize].load(Ordering::Acquire);
+        let value = found.load(Ordering::Acquire);
         if before.belongs_to(self.this.snapshot) && Look::again(lock) == before {
             self.note_read(stripe);
             return Ok(value);
         }
+        self.read_slowly(core, word, stripe)
+    }
+
+    /// Reads a word whose chunk may be absent.
+    #[cold]
+    #[inline(never)]
+    fn read_absent(&mut self, core: &Core, word: u64, stripe: u32) -> Result<u64, Interrupt> {
+        core.load(word, 1)?;
         self.read_slowly(core, word, stripe)
     }
 
@@ -404,7 +414,7 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// Handles a stripe that is locked, newer than the snapshot, or changed during the read.
+    /// Handles a stripe that is locked, newer than the snapshot, or changed during the read. The word is loaded.
     #[cold]
     fn read_slowly(&mut self, core: &Core, word: u64, stripe: u32) -> Result<u64, Interrupt> {
         let stripes = &self.shared.stripes;
@@ -567,14 +577,14 @@ impl<'a> Tx<'a> {
         true
     }
 
-    /// Returns the stripe and the value of a word that belongs to the snapshot. [`Tx::put_read`] may write it if it has no pending
+    /// Returns the stripe and the value of a word that is loaded and belongs to the snapshot. [`Tx::put_read`] may write it if it has no pending
     /// write, and locks are taken at the commit. The caller records the read.
     #[inline(always)]
     pub(crate) fn look_to_write(&self, core: &Core, word: u64) -> Option<(u32, u64)> {
         let stripe = self.shared.stripes.of(core.salt, word);
         let lock = self.shared.stripes.lock(stripe);
         let before = Look::first(lock);
-        let value = core.region.words()[word as usize].load(Ordering::Acquire);
+        let value = core.region.word(word)?.load(Ordering::Acquire);
         let clear = before.belongs_to(self.this.snapshot) && Look::again(lock) == before;
         clear.then_some((stripe, value))
     }

@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release -p cedrat-structures --example opening_time [KEYS] [ON DEMAND FROM BYTES] [default]`. With `default`, the store
 //! that crashes has the default options: checkpoints bound the log that is analysed. For quick checks of a change; the official
-//! numbers are measured by `./x bench recovery`.
+//! numbers are measured by `./x bench recovery` and `./x bench opening`.
 
 use std::path::Path;
 use std::process::Command;

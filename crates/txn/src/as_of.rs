@@ -5,7 +5,7 @@
 //! 2. Transactions that had not committed by then are rolled back, also prepared ones: the view does not have their outcome.
 //! 3. The log of the view takes no records, so the view takes no changes; plain stores to its heaps are refused.
 
-use cedrat_heap::HEAPS_DIRECTORY;
+use cedrat_heap::{HEAPS_DIRECTORY, MemoryOptions};
 use cedrat_media::{Media, Overlay};
 use cedrat_pages::{DOUBLE_WRITE_FILE, PAGE_FILE, WRITTEN_FILE};
 use cedrat_sync::{Arc, planted};
@@ -60,7 +60,9 @@ fn open(view: &View, options: Options, registry: Registry) -> Result<(Store, Lsn
     let lsn = restore_parts(&view.backup, view.archive.as_ref(), &to, moment, false)?.up_to;
     overlay.list_all();
     // A view is read and dropped: what redo changes goes to the scratch medium once, whether on demand or before.
-    let store = Store::open(to, Options { create: false, redo_on_demand_bytes: u64::MAX, ..options }, registry)?;
+    let memory = MemoryOptions { load_on_demand_bytes: u64::MAX, ..options.memory.clone() };
+    let options = Options { create: false, redo_on_demand_bytes: u64::MAX, memory, ..options };
+    let store = Store::open(to, options, registry)?;
     make_read_only(&store)?;
     Ok((store, lsn))
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use cedrat_pages::PageId;
 use cedrat_wal::{Kind, LogOffset, RecordHead, RecordRef};
 
 use crate::body::{Body, LoggedUndo, Redo};
@@ -105,6 +106,26 @@ impl Explainer {
             Body::HeapPart { .. } | Body::RollbackEnd | Body::Void => {}
         }
         Ok(explained)
+    }
+
+    /// Passes each change that a record makes to a page to `visit`: the name of the operation, the page, and the number of bytes of its
+    /// arguments.
+    ///
+    /// # Errors
+    /// The body of the record is invalid; the error is the reason.
+    pub fn each_change(
+        &self,
+        record: &RecordRef<'_>,
+        visit: &mut dyn FnMut(&str, PageId, usize),
+    ) -> Result<(), &'static str> {
+        let body = Body::parse(record.head.kind, record.body).map_err(|corrupt| corrupt.0)?;
+        for redo in body.redos() {
+            match self.numbers.name(redo.operation) {
+                Some(name) => visit(name, redo.at.page, redo.arguments.len()),
+                None => visit(&self.name(redo.operation), redo.at.page, redo.arguments.len()),
+            }
+        }
+        Ok(())
     }
 
     /// Describes a change of a page.

@@ -76,6 +76,7 @@ pub const METRICS: &[Metric] = &[
     shows("cedrat_recovery_redone_records", "", "records that the opening has redone, or redo on demand since"),
     shows("cedrat_recovery_pending_pages", "", "pages that are redone on demand, and were not yet"),
     shows("cedrat_recovery_pending_log_bytes", "", "log that redo on demand has still to read, in bytes"),
+    shows("cedrat_recovery_absent_heap_bytes", "", "bytes of heaps that are loaded on demand, and were not yet"),
     shows("cedrat_recovery_undone_records", "", "records that the opening has undone"),
 ];
 
@@ -214,6 +215,7 @@ impl Store {
         to.show("cedrat_recovery_redone_records", "", report.redone as f64);
         to.show("cedrat_recovery_pending_pages", "", report.pending_pages as f64);
         to.show("cedrat_recovery_pending_log_bytes", "", report.pending_log_bytes as f64);
+        to.show("cedrat_recovery_absent_heap_bytes", "", report.absent_heap_bytes as f64);
         to.show("cedrat_recovery_undone_records", "", report.undone as f64);
     }
 }

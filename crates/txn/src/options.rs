@@ -51,9 +51,12 @@ pub struct Options {
     pub redo_threads: usize,
     /// Bytes of log behind the redo point from which an opening does not redo all changes before it ends. It does so later: those of
     /// a page before the page is first read, and the rest in a thread of the store, or, without [threads](Options::background), in
-    /// [`crate::Store::complete_recovery`], in the next checkpoint, or when the log is full. `u64::MAX`, the default: the opening redoes all,
-    /// and damage that redo meets refuses the opening instead of stopping the store later.
+    /// [`crate::Store::complete_recovery`], in the next checkpoint, or when the log is full. `u64::MAX`: the opening redoes all, and damage
+    /// that redo meets refuses the opening instead of stopping the store later.
     pub redo_on_demand_bytes: u64,
+    /// Memory for the log that such an opening has read, in bytes, until all is redone: records that lie beyond it are read again, each
+    /// by itself, when their page is. `None`: as much as [`pool_bytes`](Options::pool_bytes).
+    pub redo_memory_bytes: Option<u64>,
     /// The growth of the log, in bytes, after which the checkpointer runs; `u64::MAX`: only when the log is full.
     pub checkpoint_every_bytes: u64,
     /// Whether an opening that had something to recover ends with a checkpoint, so that the next one need not recover
@@ -144,7 +147,8 @@ impl Default for Options {
             locks: Arc::new(PageLocks::default()),
             background: true,
             redo_threads: 2,
-            redo_on_demand_bytes: u64::MAX,
+            redo_on_demand_bytes: 64 << 20,
+            redo_memory_bytes: None,
             checkpoint_every_bytes: 256 << 20,
             checkpoint_when_opened: true,
             create: true,
@@ -181,6 +185,7 @@ impl Clone for Options {
             background: self.background,
             redo_threads: self.redo_threads,
             redo_on_demand_bytes: self.redo_on_demand_bytes,
+            redo_memory_bytes: self.redo_memory_bytes,
             checkpoint_every_bytes: self.checkpoint_every_bytes,
             checkpoint_when_opened: self.checkpoint_when_opened,
             create: self.create,
@@ -226,9 +231,10 @@ impl Options {
             background: false,
             redo_threads: 0,
             redo_on_demand_bytes: 0,
+            redo_memory_bytes: Some(32 << 10), // some records are in memory, and others are not
             archive_run_bytes: 4 << 10,
             log,
-            memory: MemoryOptions::small(),
+            memory: MemoryOptions { load_on_demand_bytes: 0, ..MemoryOptions::small() },
             pool,
             ..Options::default()
         }
@@ -248,6 +254,7 @@ impl fmt::Debug for Options {
             .field("background", &self.background)
             .field("redo_threads", &self.redo_threads)
             .field("redo_on_demand_bytes", &self.redo_on_demand_bytes)
+            .field("redo_memory_bytes", &self.redo_memory_bytes)
             .field("checkpoint_every_bytes", &self.checkpoint_every_bytes)
             .field("checkpoint_when_opened", &self.checkpoint_when_opened)
             .field("create", &self.create)

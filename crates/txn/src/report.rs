@@ -33,16 +33,18 @@ pub struct RecoveryReport {
     pub undone: u64,
     /// Number of transactions found prepared, without an outcome.
     pub in_doubt: u64,
-    /// Bytes of all heaps, loaded from their checkpoints.
+    /// Bytes of all heaps.
     pub heap_bytes: u64,
     /// Number of heap words that winners wrote after those checkpoints.
     pub heap_words: u64,
-    /// Time to load heaps, and to read and analyse the log.
+    /// Time to load heaps, unless that is done on demand, and to read and analyse the log.
     pub analysis: Duration,
     /// Number of pages that are [redone on demand](crate::Options::redo_on_demand_bytes), and were not yet; 0 after the end of redo.
     pub pending_pages: u64,
     /// Bytes of log that redo on demand has still to read.
     pub pending_log_bytes: u64,
+    /// Bytes of heaps that are [loaded on demand](cedrat_heap::MemoryOptions::load_on_demand_bytes), and were not yet.
+    pub absent_heap_bytes: u64,
     /// Time to repeat history; for redo on demand, from the opening until its end, or until now.
     pub redo: Duration,
     /// Time to undo losers.
@@ -92,6 +94,13 @@ pub enum Progress {
     /// History is repeated.
     Redo {
         /// Bytes read.
+        done: u64,
+        /// Total bytes.
+        of: u64,
+    },
+    /// Heaps are [loaded](cedrat_heap::MemoryOptions::load_on_demand_bytes) after the opening.
+    Load {
+        /// Bytes loaded.
         done: u64,
         /// Total bytes.
         of: u64,

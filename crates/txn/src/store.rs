@@ -32,7 +32,7 @@ use crate::nested::holds_latches;
 use crate::opening::Opening;
 use crate::options::Options;
 use crate::rebuild::RebuildOfStore;
-use crate::recovery::{self, Drainer, RestOfRedo};
+use crate::recovery::{self, Completer, RestOfRedo};
 use crate::registry::{Numbers, Registry};
 use crate::replicas::Replicas;
 use crate::report::{RecoveryReport, UndoCounts, Undone};
@@ -118,7 +118,8 @@ struct Lease {
 
 /// Ended in this order: threads that request work before those that do it. Those that the system has refused are missing (R7).
 struct Threads {
-    drainer: Option<Drainer>,
+    drainer: Option<Completer>,
+    loader: Option<Completer>,
     archiver: Option<Archiver>,
     checkpointer: Option<Checkpointer>,
     cleaner: Option<Cleaner>,
@@ -217,7 +218,11 @@ impl Store {
         let checkpointer = Checkpointer::start(&self.inner, options.checkpoint_every_bytes);
         let checkpointer = checkpointer.map_err(|error| refused.push(error.to_string())).ok();
         let has_checkpointer = checkpointer.is_some();
-        let drainer = Drainer::start(&self.inner).or_else(|error| {
+        let loader = Completer::load(&self.inner, options).unwrap_or_else(|error| {
+            refused.push(error.to_string());
+            None
+        });
+        let drainer = Completer::drain(&self.inner).or_else(|error| {
             refused.push(error.to_string());
             self.inner.complete_redo().map(|()| None)
         })?;
@@ -226,7 +231,7 @@ impl Store {
             refused.push(error.to_string());
             None
         });
-        *self.lease.threads.lock() = Some(Threads { drainer, archiver, checkpointer, cleaner, writer });
+        *self.lease.threads.lock() = Some(Threads { drainer, loader, archiver, checkpointer, cleaner, writer });
         if planted!("opening_needs_threads") && !refused.is_empty() {
             return Err(Error::io(refused.join("; "), std::io::ErrorKind::WouldBlock.into()));
         }
@@ -316,22 +321,25 @@ impl Store {
         self.inner.truncation_failure().map(|failed| failed.why)
     }
 
-    /// Returns the report of the opening, with what was redone since.
+    /// Returns the report of the opening, with what was redone and loaded since.
     pub fn recovery(&self) -> RecoveryReport {
         let report = self.inner.report.lock();
         let mut now = report.clone();
         self.inner.rest_of_redo.report(&mut now);
+        now.absent_heap_bytes = self.inner.memory.absent_bytes();
         now
     }
 
-    /// Completes the recovery of the opening: redoes everything that is [redone on demand](Options::redo_on_demand_bytes), or waits
-    /// until the thread of the store has. Transactions may run meanwhile.
+    /// Completes the recovery of the opening: redoes everything that is [redone on demand](Options::redo_on_demand_bytes), and loads
+    /// what is [loaded on demand](cedrat_heap::MemoryOptions::load_on_demand_bytes), or waits until the threads of the store have.
+    /// Transactions may run meanwhile.
     ///
     /// # Errors
     /// The store stopped.
     pub fn complete_recovery(&self) -> Result<()> {
         self.inner.alive()?; // a forked child must not wait for the drain
-        self.inner.complete_redo()
+        self.inner.complete_redo()?;
+        self.inner.load_heaps(0, &|_| ())
     }
 
     /// Returns, by name, how often each operation was undone and each logical undo and finish has run since the store was
@@ -515,6 +523,7 @@ impl Threads {
         let this = thread::current().id();
         self.checkpointer.as_ref().is_some_and(|checkpointer| checkpointer.is_on(this))
             || self.drainer.as_ref().is_some_and(|drainer| drainer.is_on(this))
+            || self.loader.as_ref().is_some_and(|loader| loader.is_on(this))
             || self.archiver.as_ref().is_some_and(|archiver| archiver.is_on(this))
             || self.cleaner.as_ref().is_some_and(|cleaner| cleaner.is_on(this))
             || self.writer.is_on(this)

@@ -404,7 +404,7 @@ impl ArchivedLog {
 
     /// Reads the records of a list of positions, in its order.
     pub fn records<'p>(&self, positions: &'p [Position]) -> RecordsAt<'p> {
-        RecordsAt::new(&self.reader, positions)
+        RecordsAt::new(&self.reader, positions, None)
     }
 
     /// Returns the segment file, and the offset in it, of a position.

@@ -7,8 +7,9 @@ use std::ops::Range;
 use crate::block::BLOCK_UNIT;
 use crate::log::Shared;
 use crate::partition::{Block, InMemory};
-use crate::read::Reader;
+use crate::read::{Chunk, Reader};
 use crate::record::{self, Frame, NotARecord, Record, RecordRef};
+use crate::retained::Retained;
 use crate::{LogError, LogOffset, PartitionId, Position};
 
 /// The initial size of the window onto the disk, in bytes; it doubles with each use.
@@ -36,6 +37,7 @@ pub struct Backwards {
 pub struct RecordsAt<'p> {
     records: Records,
     positions: &'p [Position],
+    retained: Option<&'p Retained>,
 }
 
 /// The log, and the window through which its records are read.
@@ -59,6 +61,7 @@ enum Bytes {
     Disk(AlignedBuf),
     Sealed(Arc<Block>),
     Open(Vec<u8>),
+    Retained(Arc<Chunk>),
 }
 
 impl Window {
@@ -67,6 +70,7 @@ impl Window {
             Bytes::Disk(bytes) => bytes,
             Bytes::Sealed(block) => block.bytes(),
             Bytes::Open(bytes) => bytes,
+            Bytes::Retained(chunk) => chunk.bytes(),
         }
     }
 
@@ -125,8 +129,12 @@ impl Backwards {
 }
 
 impl<'p> RecordsAt<'p> {
-    pub(crate) fn new(reader: &Arc<Reader>, positions: &'p [Position]) -> RecordsAt<'p> {
-        RecordsAt { records: Records::new(reader, None), positions }
+    pub(crate) fn new(
+        reader: &Arc<Reader>,
+        positions: &'p [Position],
+        retained: Option<&'p Retained>,
+    ) -> RecordsAt<'p> {
+        RecordsAt { records: Records::new(reader, None), positions, retained }
     }
 
     /// Returns the next record; `None` after the last position.
@@ -140,6 +148,12 @@ impl<'p> RecordsAt<'p> {
             return Ok(None);
         };
         self.positions = following;
+        if self.records.window.find(position).is_none()
+            && let Some(chunk) = self.retained.and_then(|retained| retained.find(position))
+        {
+            let (partition, begin) = (position.partition, chunk.begin());
+            self.records.window = Window { partition, begin, bytes: Bytes::Retained(chunk) };
+        }
         let ahead = &mut |needed: Range<u64>| needed.start..needed.end.max(end_of_near(position, following));
         self.records.read(position, ahead).map(Some)
     }

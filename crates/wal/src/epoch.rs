@@ -196,7 +196,7 @@ impl Epochs {
     }
 
     /// Forgets epochs that end before `kept`; the newest stays. So does one that ends where the log begins: a replica with all blocks
-    /// before that place may have nothing else by which it recognises the log (E25.5a).
+    /// before that place may have nothing else by which it recognises the log (E25.5d).
     pub(crate) fn forget_before(&mut self, kept: Lsn, scan_from: &[LogOffset]) {
         while self.list.len() > 1 {
             let next = &self.list[1];
@@ -326,7 +326,7 @@ mod tests {
         kept.forget_before(Lsn::new(85), &[LogOffset::new(0), LogOffset::new(8192)]);
         assert_eq!(kept, epochs());
         kept.forget_before(Lsn::new(85), &[LogOffset::new(4096), LogOffset::new(8192)]);
-        assert_eq!(kept.list[0].number, 1, "E25.5a: the log begins where it ends");
+        assert_eq!(kept.list[0].number, 1, "E25.5d: the log begins where it ends");
         kept.forget_before(Lsn::new(85), &[LogOffset::new(8192 - 512), LogOffset::new(8192)]);
         assert_eq!(kept.list[0].number, 3);
         kept.forget_before(Lsn::new(1000), &[LogOffset::new(1 << 20); 2]);

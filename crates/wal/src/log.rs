@@ -18,6 +18,7 @@ use crate::partition::{InMemory, Partition};
 use crate::read::Reader;
 use crate::record::{Appended, Body, Content, Decided, Kind, Pairs, Record, RecordHead};
 use crate::reservation::{Cost, Reservation};
+use crate::retained::Retained;
 use crate::scan::{self, Scan};
 use crate::segment::Pool;
 use crate::space::{LogSpace, Space};
@@ -272,9 +273,9 @@ impl Log {
         Backwards::new(&self.shared.reader, Some(Arc::clone(&self.shared)), from)
     }
 
-    /// Reads the records of a list of positions, in its order. They are durable.
-    pub fn records<'p>(&self, positions: &'p [Position]) -> RecordsAt<'p> {
-        RecordsAt::new(&self.shared.reader, positions)
+    /// Reads the records of a list of positions, in its order. They are durable. Those that are retained are read from memory.
+    pub fn records<'p>(&self, positions: &'p [Position], retained: Option<&'p Retained>) -> RecordsAt<'p> {
+        RecordsAt::new(&self.shared.reader, positions, retained)
     }
 
     /// Returns all records that are durable now, from `from` on or from the oldest one certainly kept, in the order

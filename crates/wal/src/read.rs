@@ -25,6 +25,7 @@ const AHEAD_MIN: u64 = 4 << 20;
 /// A piece of the log as it was read, shared by the records in it.
 #[derive(Debug)]
 pub struct Chunk {
+    begin: LogOffset,
     bytes: AlignedBuf,
 }
 
@@ -40,6 +41,11 @@ impl Chunk {
 
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Returns the offset of the first byte in its partition.
+    pub(crate) fn begin(&self) -> LogOffset {
+        self.begin
     }
 }
 
@@ -194,7 +200,6 @@ pub(crate) struct Blocks {
     /// The number of bytes read at a time, unless a block needs more.
     pub(crate) chunk_len: usize,
     chunk: Option<Arc<Chunk>>,
-    chunk_begin: LogOffset,
     /// Bytes read so far.
     pub(crate) read: u64,
     ahead: Option<Ahead>,
@@ -202,16 +207,7 @@ pub(crate) struct Blocks {
 
 impl Blocks {
     pub(crate) fn new(reader: &Arc<Reader>, partition: PartitionId, stop: LogOffset) -> Blocks {
-        Blocks {
-            reader: Arc::clone(reader),
-            partition,
-            stop,
-            chunk_len: CHUNK_LEN,
-            chunk: None,
-            chunk_begin: LogOffset::ZERO,
-            read: 0,
-            ahead: None,
-        }
+        Blocks { reader: Arc::clone(reader), partition, stop, chunk_len: CHUNK_LEN, chunk: None, read: 0, ahead: None }
     }
 
     fn position(&self, offset: LogOffset) -> Position {
@@ -221,10 +217,10 @@ impl Blocks {
     /// Makes `len` bytes from `offset` on available, within one segment. `None`: there is no such segment.
     fn load(&mut self, offset: LogOffset, len: usize) -> Result<Option<usize>, LogError> {
         if let Some(chunk) = &self.chunk
-            && offset >= self.chunk_begin
-            && offset.since(self.chunk_begin).0 + len as u64 <= chunk.bytes.len() as u64
+            && offset >= chunk.begin
+            && offset.since(chunk.begin).0 + len as u64 <= chunk.bytes.len() as u64
         {
-            return Ok(Some(offset.since(self.chunk_begin).0 as usize));
+            return Ok(Some(offset.since(chunk.begin).0 as usize));
         }
         // A chunk without other holders is reused as the buffer.
         let mut spare = match self.chunk.take().map(Arc::try_unwrap) {
@@ -241,8 +237,7 @@ impl Blocks {
             }
         };
         self.read += bytes.len() as u64;
-        self.chunk_begin = offset;
-        self.chunk = there.then(|| Arc::new(Chunk { bytes }));
+        self.chunk = there.then(|| Arc::new(Chunk { begin: offset, bytes }));
         self.read_ahead(spare);
         Ok(there.then_some(0))
     }
@@ -281,9 +276,9 @@ impl Blocks {
         if self.stop.get() == u64::MAX {
             return None;
         }
-        let mut next = self.chunk_begin;
+        let mut next = chunk.begin;
         loop {
-            let at = next.since(self.chunk_begin).0 as usize;
+            let at = next.since(chunk.begin).0 as usize;
             let Some(head) = chunk.bytes.get(at..at + BLOCK_UNIT) else { break };
             let (Head::Whole, Some(header)) = self.reader.judge_head(self.position(next), head) else {
                 return None;
@@ -293,7 +288,7 @@ impl Blocks {
             }
             next = header.end();
         }
-        (self.chunk_begin < next && next < self.stop).then_some(next)
+        (chunk.begin < next && next < self.stop).then_some(next)
     }
 
     /// Classifies the bytes at `offset`, where a block should begin.

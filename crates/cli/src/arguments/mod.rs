@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use copies::{Archive, Backup, BackupCopy, BackupVerify, OfBackup, Restore, RotateKey, Scrub};
 pub(crate) use replicas::{Follow, Promote};
-pub(crate) use tools::{Dump, Load, Locks, Moment, Page, Pins, Read, Salvage, Space};
+pub(crate) use tools::{Dump, Load, Locks, Moment, Page, Pins, Read, Salvage, Space, Stats};
 
 /// Transactions as a library: a tour, a crash workload, and subcommands that inspect a store.
 #[derive(Debug, Parser)]
@@ -55,6 +55,7 @@ pub(crate) enum Command {
     Space(Space),
     Page(Page),
     Pins(Pins),
+    Stats(Stats),
     Locks(Locks),
     Dump(Dump),
     Load(Load),

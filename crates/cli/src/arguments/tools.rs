@@ -126,6 +126,22 @@ pub(crate) struct Pins {
     pub(crate) json: bool,
 }
 
+/// Count what the log of a store consists of: transactions, records by kind, changes by operation, and the pages with most changes.
+///
+/// The log is read from where an opening would begin, also while another process has the store open.
+///
+/// Exit code 0 if the store could be read; otherwise 1.
+#[derive(Debug, Args)]
+pub(crate) struct Stats {
+    /// The store's folder
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// List the locks of the prepared transactions of a store that no program has open.
 ///
 /// Other transactions do not outlive their program, nor do their locks. A program calls `Store::locks` and `LockManager::locks`

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::common::{self, cedrat, command, errors, files, json, printed, text};
 
-const SUBCOMMANDS: [&[&str]; 32] = [
+const SUBCOMMANDS: [&[&str]; 33] = [
     &[],
     &["tour"],
     &["bank", "run"],
@@ -23,6 +23,7 @@ const SUBCOMMANDS: [&[&str]; 32] = [
     &["page"],
     &["pins"],
     &["locks"],
+    &["stats"],
     &["dump"],
     &["load"],
     &["salvage"],
@@ -85,12 +86,13 @@ fn missing_store_is_named_on_stderr() {
     assert!(files(folder.path()).is_empty(), "looking made files");
 }
 
-const THAT_LOOK: [&[&str]; 11] = [
+const THAT_LOOK: [&[&str]; 12] = [
     &["info"],
     &["verify"],
     &["space"],
     &["pins"],
     &["locks"],
+    &["stats"],
     &["dump"],
     &["log"],
     &["heap", "info"],

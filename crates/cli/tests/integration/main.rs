@@ -19,6 +19,7 @@ mod readers;
 mod replicas;
 mod salvage;
 mod space;
+mod stats;
 mod stores;
 mod tour;
 mod trace;

@@ -11,6 +11,7 @@ use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::{Mutex, MutexGuard, planted};
 
 use super::layout::{Layout, Span};
+use crate::error::Result;
 use crate::heap::Core;
 use crate::region::{Mapping, Region};
 
@@ -241,14 +242,15 @@ impl Blocks {
     }
 
     /// Takes adjacent spans without blocks, none of which is held.
-    pub(crate) fn take_spans(&self, core: &Core, count: u64, is_held: impl Fn(u64) -> bool) -> Option<u64> {
+    pub(crate) fn take_spans(&self, core: &Core, count: u64, is_held: impl Fn(u64) -> bool) -> Result<Option<u64>> {
         let mut pool = self.pool.lock();
-        self.catch_up(&mut pool, core);
+        self.catch_up(&mut pool, core)?;
         let mut places =
             pool.free.iter().flat_map(|(&first, &len)| first..(first + len + 1).saturating_sub(count).max(first));
-        let first = places.find(|&first| !(first..first + count).any(&is_held))?;
-        pool.take_out(first, count);
-        Some(first)
+        let first = places.find(|&first| !(first..first + count).any(&is_held));
+        drop(places);
+        first.iter().for_each(|&first| pool.take_out(first, count));
+        Ok(first)
     }
 
     /// Assigns a span to an arena.
@@ -266,9 +268,12 @@ impl Blocks {
     }
 
     /// Reads the table entries of spans that are not known yet: all spans after a heap was loaded, new ones after it grew.
-    fn catch_up(&self, pool: &mut Pool, core: &Core) {
+    fn catch_up(&self, pool: &mut Pool, core: &Core) -> Result<()> {
         let end = core.words() / self.layout.span_words;
         let mut span = pool.known_to.max(self.layout.first_span);
+        if span < end {
+            core.load(self.layout.table_word(span), end - span)?;
+        }
         while span < end {
             let word = core.region.words()[self.layout.table_word(span) as usize].load(Ordering::Relaxed);
             let (mut count, mut owner) = (1, NOBODYS);
@@ -287,44 +292,53 @@ impl Blocks {
             span = span.saturating_add(count);
         }
         pool.known_to = span.min(end).max(pool.known_to);
+        Ok(())
     }
 
     /// Makes the free blocks of a span known before one of its blocks is freed, so that this free comes after the scan.
     #[inline]
-    pub(crate) fn know(&self, core: &Core, span: u64, arena: u32) {
+    pub(crate) fn know(&self, core: &Core, span: u64, arena: u32) -> Result<()> {
         let owner = self.owner(span).load(Ordering::Acquire);
-        if owner == UNKNOWN || owner == UNSCANNED {
-            self.find_out(core, span, arena);
-        }
+        if owner == UNKNOWN || owner == UNSCANNED { self.find_out(core, span, arena) } else { Ok(()) }
     }
 
     #[cold]
-    fn find_out(&self, core: &Core, span: u64, arena: u32) {
+    fn find_out(&self, core: &Core, span: u64, arena: u32) -> Result<()> {
         let mut pool = self.pool.lock();
-        self.catch_up(&mut pool, core);
+        self.catch_up(&mut pool, core)?;
         let unscanned = pool.unscanned.iter().find(|&&(_, other)| other == span).copied();
         if let Some(found) = unscanned {
+            let scanned = self.scan(core, found, arena)?;
             pool.unscanned.remove(&found);
-            let found = self.scan(core, found, arena);
             drop(pool);
-            self.adopt(arena, found);
+            self.adopt(arena, scanned);
         }
+        Ok(())
     }
 
     /// Adopts one span of this size for which the free blocks are unknown. Returns whether there was one.
-    pub(crate) fn adopt_one(&self, core: &Core, arena: u32, size: usize) -> bool {
+    pub(crate) fn adopt_one(&self, core: &Core, arena: u32, size: usize) -> Result<bool> {
         let mut pool = self.pool.lock();
-        self.catch_up(&mut pool, core);
-        let Some(&found) = pool.unscanned.range((size, 0)..(size + 1, 0)).next() else { return false };
+        self.catch_up(&mut pool, core)?;
+        let Some(&found) = pool.unscanned.range((size, 0)..(size + 1, 0)).next() else { return Ok(false) };
+        let scanned = self.scan(core, found, arena)?;
         pool.unscanned.remove(&found);
-        let found = self.scan(core, found, arena);
         drop(pool);
-        self.adopt(arena, found);
-        true
+        self.adopt(arena, scanned);
+        Ok(true)
+    }
+
+    /// Adopts all spans for which the free blocks are unknown.
+    fn adopt_all(&self, core: &Core, arena: u32) -> Result<()> {
+        (0..self.layout.sizes()).try_for_each(|size| {
+            while self.adopt_one(core, arena, size)? {}
+            Ok(())
+        })
     }
 
     /// Determines the free blocks of a span. Under the pool's latch: no block of it is freed before (`know`).
-    fn scan(&self, core: &Core, (size, span): (usize, u64), arena: u32) -> (usize, Open, Vec<u64>) {
+    fn scan(&self, core: &Core, (size, span): (usize, u64), arena: u32) -> Result<(usize, Open, Vec<u64>)> {
+        core.load(span * self.layout.span_words, self.layout.span_words)?;
         let words = core.region.words();
         let table = words[self.layout.table_word(span) as usize].load(Ordering::Acquire);
         let stride = self.layout.stride(size);
@@ -336,7 +350,7 @@ impl Blocks {
         let headers = (0..carved).rev().map(|index| self.layout.header_word(span, stride, index));
         let free = headers.filter(|&header| words[header as usize].load(Ordering::Acquire) == 0).collect();
         self.give_to_arena(span, arena);
-        (size, Open { span, carved }, free)
+        Ok((size, Open { span, carved }, free))
     }
 
     fn adopt(&self, arena: u32, (size, open, free): (usize, Open, Vec<u64>)) {
@@ -357,18 +371,19 @@ impl Blocks {
     }
 
     /// Removes spans from the pool that the table marks as free, because they are in use.
-    pub(crate) fn withhold_spans(&self, core: &Core, first: u64, count: u64) {
+    pub(crate) fn withhold_spans(&self, core: &Core, first: u64, count: u64) -> Result<()> {
         let mut pool = self.pool.lock();
-        self.catch_up(&mut pool, core);
+        self.catch_up(&mut pool, core)?;
         pool.take_out(first, count);
+        Ok(())
     }
 
     // ---- when space runs out --------------------------------------------------------------------------------------
 
     /// Takes the spans of which all blocks are free. The caller clears their words in the table, or gives the spans back.
     /// Queued blocks are checked as well, so that whole spans may be free now although none is returned.
-    pub(crate) fn take_emptied(&self, core: &Core, arena: u32, oldest: u64) -> Emptying<'_> {
-        while (0..self.layout.sizes()).any(|size| self.adopt_one(core, arena, size)) {}
+    pub(crate) fn take_emptied(&self, core: &Core, arena: u32, oldest: u64) -> Result<Emptying<'_>> {
+        self.adopt_all(core, arena)?;
         let mut spans = Vec::new();
         for arena in &self.arenas {
             let mut arena = arena.lock();
@@ -382,7 +397,7 @@ impl Blocks {
                 spans.extend(emptied);
             }
         }
-        Emptying { blocks: self, spans }
+        Ok(Emptying { blocks: self, spans })
     }
 
     /// Returns the number of clearings that have begun. If it exceeds the number of those that had ended before a search,
@@ -454,7 +469,7 @@ impl Blocks {
     /// Returns the complete cached state, for comparison.
     #[cfg(all(test, not(cedrat_shuttle)))]
     pub(crate) fn all_free(&self, core: &Core) -> Known {
-        while (0..self.layout.sizes()).any(|size| self.adopt_one(core, 0, size)) {}
+        self.adopt_all(core, 0).expect("all is loaded");
         let (mut free, mut open) = (BTreeSet::new(), BTreeSet::new());
         for arena in &self.arenas {
             let mut arena = arena.lock();
@@ -467,7 +482,7 @@ impl Blocks {
             }
         }
         let mut pool = self.pool.lock();
-        self.catch_up(&mut pool, core);
+        self.catch_up(&mut pool, core).expect("all is loaded");
         Known { free, open, spans: pool.free.clone() }
     }
 }

@@ -24,7 +24,8 @@ impl Tx<'_> {
         Some(first * WORD_LEN)
     }
 
-    /// Allocates a cached block, if it is free and unlocked, as one look at its stripe shows of most.
+    /// Allocates a cached block, if it is free and unlocked, as one look at its stripe shows of most. No chunk of the heap is absent
+    /// then (`write_if_zero`), so the block may be filled.
     #[inline(always)]
     pub(super) fn allocate_at_once(
         &mut self,
@@ -59,14 +60,14 @@ impl Tx<'_> {
         if !inside || self.this.encounter || self.shared.check_same(heap).is_err() {
             return None;
         }
-        let says = &core.region.words()[blocks.layout.table_word(blocks.layout.span_of(word)) as usize];
+        let says = core.region.word(blocks.layout.table_word(blocks.layout.span_of(word)))?;
         let Place { header, words, span } = blocks.layout.locate(says.load(Ordering::Acquire), word)?;
         let (stripe, value) = self.look_to_write(core, header)?;
         let len = Place { header, words, span }.allocated_len(value)?;
         if self.this.writes.has(core.number, header) || blocks.layout.size_of_words(words).is_err() {
             return None;
         }
-        blocks.know(core, span, self.this.arena);
+        blocks.know(core, span, self.this.arena).ok()?;
         self.this.will_write(core);
         self.put_read(core, header, 0, stripe);
         self.this.blocks.push(BlockChange::freed(core, header, words, len));

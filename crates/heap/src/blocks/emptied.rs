@@ -6,7 +6,7 @@ use cedrat_sync::{Arc, planted};
 
 use super::arena::{Blocks, Emptied, Emptying};
 use super::layout::Span;
-use crate::error::Interrupt;
+use crate::error::{Error, Interrupt};
 use crate::heap::Core;
 use crate::memory::Shared;
 use crate::options::Commit;
@@ -33,13 +33,15 @@ impl Tx<'_> {
     pub(super) fn take_spans(&self, core: &Arc<Core>, blocks: &Blocks, count: u64) -> Result<u64, Option<Uncleared>> {
         let ended = blocks.clearings_ended();
         let take = || blocks.take_spans(core, count, |span| self.is_held(core, blocks, span));
-        if let Some(first) = take() {
+        let failed = |error: Error| Some(Uncleared::Failed(error.into()));
+        if let Some(first) = take().map_err(failed)? {
             return Ok(first);
         }
-        let emptied = blocks.take_emptied(core, self.this.arena, self.shared.slots.oldest_start());
+        let oldest = self.shared.slots.oldest_start();
+        let emptied = blocks.take_emptied(core, self.this.arena, oldest).map_err(failed)?;
         let own = u64::from(!emptied.spans.is_empty());
         let uncleared = self.clear_emptied(core, emptied);
-        if let Some(first) = take() {
+        if let Some(first) = take().map_err(failed)? {
             return Ok(first);
         }
         let elsewhere = blocks.clearings_begun() > ended + own && !planted!("clearing_elsewhere_ignored");
@@ -102,7 +104,9 @@ impl Tx<'_> {
     pub(crate) fn clear_at_end(&mut self, core: &Arc<Core>) {
         let Some(blocks) = core.blocks.as_ref().filter(|_| !core.is_dropped()) else { return };
         let (interrupted, half_done) = (self.this.interrupted, self.this.half_done);
-        let emptied = blocks.take_emptied(core, self.this.arena, self.shared.slots.oldest_start());
+        let oldest = self.shared.slots.oldest_start();
+        // It fails only where a chunk could not be loaded, which has stopped the store: the next attempt meets that.
+        let Ok(emptied) = blocks.take_emptied(core, self.this.arena, oldest) else { return };
         // The next attempt meets the locks that remain, but not a log that is full: only the clearing needs this space.
         let (_, cleared) = clear(self.shared, self.this, core, emptied);
         let failed = cleared.err().filter(|why| !why.is_conflict());

@@ -193,34 +193,35 @@ impl Core {
 
     /// Restores the claim of a prepared transaction that carves a span, as before the store was opened; returns the size of
     /// its blocks.
-    pub(crate) fn carves_again(&self, stride: u64, span: u64, fresh: bool, arena: u32) -> Option<usize> {
-        let blocks = self.blocks.as_ref()?;
-        let size = blocks.layout.size_of_stride(stride)?;
+    pub(crate) fn carves_again(&self, stride: u64, span: u64, fresh: bool, arena: u32) -> Result<Option<usize>, Error> {
+        let Some(blocks) = self.blocks.as_ref() else { return Ok(None) };
+        let Some(size) = blocks.layout.size_of_stride(stride) else { return Ok(None) };
         if fresh {
-            blocks.withhold_spans(self, span, 1);
+            blocks.withhold_spans(self, span, 1)?;
             blocks.give_to_arena(span, arena);
         } else {
-            blocks.know(self, span, arena);
+            blocks.know(self, span, arena)?;
             blocks.withhold_open(span, size);
         }
-        Some(size)
+        Ok(Some(size))
     }
 
     /// Restores the claim of a prepared transaction on a block that it allocated or freed, before the store was opened.
-    pub(crate) fn changes_again(&self, change: &BlockChange, arena: u32) {
-        let Some(blocks) = self.blocks.as_ref() else { return };
+    pub(crate) fn changes_again(&self, change: &BlockChange, arena: u32) -> Result<(), Error> {
+        let Some(blocks) = self.blocks.as_ref() else { return Ok(()) };
         let span = blocks.layout.span_of(change.first);
         match change.kind {
             Change::Carved | Change::Allocated { carved: true } | Change::Filled { carved: true } => {}
-            Change::Freed => blocks.know(self, span, arena),
+            Change::Freed => blocks.know(self, span, arena)?,
             Change::Allocated { .. } | Change::Filled { .. } => match blocks.layout.size_of_words(change.words) {
                 Ok(size) => {
-                    blocks.know(self, span, arena);
+                    blocks.know(self, span, arena)?;
                     blocks.withhold_block(change.first - 1, size);
                 }
-                Err(spans) => blocks.withhold_spans(self, span, spans),
+                Err(spans) => blocks.withhold_spans(self, span, spans)?,
             },
         }
+        Ok(())
     }
 
     fn not_allocated(&self, offset: u64) -> Interrupt {
@@ -326,7 +327,7 @@ impl Tx<'_> {
         let core = &heap.core;
         let Block { place: Place { header, words, span }, len } = self.find_block(core, offset)?;
         let blocks = core.blocks()?;
-        blocks.know(core, span, self.this.arena);
+        blocks.know(core, span, self.this.arena)?;
         if blocks.layout.size_of_words(words).is_err() {
             self.write_word(core, blocks.layout.table_word(span), Span::Free.to_word())?;
         }
@@ -369,7 +370,7 @@ impl Tx<'_> {
             return Err(core.not_allocated(offset));
         }
         let table_word = blocks.layout.table_word(blocks.layout.span_of(word));
-        let says = core.region.words()[table_word as usize].load(Ordering::Acquire);
+        let says = core.word(table_word)?.load(Ordering::Acquire);
         if let Some(place) = blocks.layout.locate(says, word)
             && let Some(len) = place.allocated_len(self.read_word(core, place.header)?)
         {
@@ -404,12 +405,26 @@ impl Tx<'_> {
         let size = blocks.layout.size_for(len);
         let first = match size.and_then(|size| self.allocate_at_once(core, blocks, size, len, filled)) {
             Some(first) => first,
-            None => self.whole(|tx| tx.allocate_slowly(core, blocks, size, len, filled))?,
+            None => self.whole(|tx| {
+                let first = tx.allocate_slowly(core, blocks, size, len, filled)?;
+                if filled {
+                    tx.load_to_fill(core)?;
+                }
+                Ok(first)
+            })?,
         };
         if filled {
             precede_plain_stores();
         }
         Ok(first * WORD_LEN)
+    }
+
+    /// Loads the chunks of the block that was allocated last: plain stores are about to fill it, and all of its words are logged.
+    fn load_to_fill(&self, core: &Core) -> Result<(), Interrupt> {
+        match self.this.blocks.last() {
+            Some(filled) if !planted!("filled_block_overwritten") => Ok(core.load(filled.first, filled.words)?),
+            _ => Ok(()),
+        }
     }
 
     #[inline(never)]
@@ -509,7 +524,7 @@ impl Tx<'_> {
             self.carve(core, blocks, at)?;
         } else if let Some(open) = blocks.take_open(arena, size, |span| self.is_held(core, blocks, span)) {
             self.begin_batch(core, blocks, size, open, false)?;
-        } else if blocks.adopt_one(core, arena, size) {
+        } else if blocks.adopt_one(core, arena, size)? {
             // Its free blocks are in the arena now.
         } else {
             match self.take_spans(core, blocks, 1) {
@@ -573,7 +588,7 @@ impl Tx<'_> {
             let header = blocks.layout.header_word(span, stride, index);
             // Where nothing is logged, a word that is zero needs no write: no other transaction writes to the span, and no
             // recovery restores an older content.
-            let is_zero = !self.shared.is_logged() && core.region.words()[header as usize].load(Ordering::Acquire) == 0;
+            let is_zero = !self.shared.is_logged() && core.word(header)?.load(Ordering::Acquire) == 0;
             if !is_zero {
                 self.write_word(core, header, 0)?;
             }

@@ -47,7 +47,7 @@ fn use_blocks(heap: &Heap, mut random: u64) {
 pub(crate) fn all_known(heap: &Heap) -> arena::Known {
     let blocks = heap.core.blocks.as_ref().expect("it has some");
     // Spans whose blocks are all free may be recorded as free or not.
-    for emptied in &blocks.take_emptied(&heap.core, 0, u64::MAX).spans {
+    for emptied in &blocks.take_emptied(&heap.core, 0, u64::MAX).expect("all is loaded").spans {
         heap.atomically(|tx| tx.write_word(&heap.core, blocks.layout.table_word(emptied.open.span), 0))
             .expect("no other transaction writes");
         blocks.give_spans(emptied.open.span, 1);
@@ -431,7 +431,7 @@ fn spans_being_cleared_fill_no_heap() {
         held.run(|tx| tx.allocate(&heap, 9000))
     };
     let known = heap.core.blocks.as_ref().expect("it has some");
-    let emptied = known.take_emptied(&heap.core, 0, u64::MAX);
+    let emptied = known.take_emptied(&heap.core, 0, u64::MAX).expect("all is loaded");
     assert!(!emptied.spans.is_empty());
     let found = allocate();
     assert!(matches!(found, Err(crate::Error::Conflict)), "{found:?}");

@@ -133,8 +133,7 @@ impl ChunkFile<'_> {
     /// Returns whether the chunk was ever written.
     pub(crate) fn has(&self, chunk: u32) -> Result<bool> {
         let mut block = AlignedBuf::zeroed(BLOCK_LEN);
-        let len = self.media.len(self.file).map_err(|error| self.io("reading", error))?;
-        if self.place(chunk) + BLOCK_LEN as u64 > len {
+        if self.place(chunk) + BLOCK_LEN as u64 > self.file_len()? {
             return Ok(false);
         }
         read_exact_at(self.media, self.file, self.place(chunk), &mut block)
@@ -145,24 +144,55 @@ impl ChunkFile<'_> {
     /// Reads a chunk of the checkpoint with this number into `place`, which is a block longer than a chunk. Returns `None`
     /// if it was never written: it is all zero. The words follow the first block.
     pub(crate) fn read(&self, chunk: u32, checkpoint: u64, place: &mut [u8]) -> Result<Option<ChunkHeader>> {
-        let begin = self.place(chunk);
-        let damaged = |at: u64, what: &str| Error::damaged(self.media.path(self.file), begin + at, what);
-        read_exact_at(self.media, self.file, begin, place).map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => damaged(0, "the file ends before this chunk of its heap"),
-            _ => self.io("reading", error),
-        })?;
+        self.read_place(chunk, place)?;
         let (block, data) = place.split_at(BLOCK_LEN);
-        let header = ChunkHeader::decode(block, self.store).map_err(|(at, what)| damaged(at as u64, what))?;
-        let Some(header) = header else { return Ok(None) };
-        if header.heap != self.heap || header.chunk != chunk || header.checkpoint > checkpoint {
-            return Err(damaged(0, "another chunk was written to this place"));
-        }
+        let Some(header) = self.header_of(chunk, checkpoint, block)? else { return Ok(None) };
         if crc32c::crc32c(data) != header.data_crc {
-            return Err(damaged(BLOCK_LEN as u64, "the checksum of a chunk does not match"));
+            return Err(self.damaged(chunk, BLOCK_LEN, "the checksum of a chunk does not match"));
         }
         Ok(Some(header))
     }
+
+    /// Reads the header of a chunk of the checkpoint with this number; `None` if the chunk was never written. `len`: that of the
+    /// file, in which the chunk must lie.
+    pub(crate) fn read_header(&self, chunk: u32, checkpoint: u64, len: u64) -> Result<Option<ChunkHeader>> {
+        if self.place(chunk + 1) > len {
+            return Err(self.damaged(chunk, 0, ENDS_EARLY));
+        }
+        let mut block = AlignedBuf::zeroed(BLOCK_LEN);
+        self.read_place(chunk, &mut block)?;
+        self.header_of(chunk, checkpoint, &block)
+    }
+
+    /// Returns the length of the file.
+    pub(crate) fn file_len(&self) -> Result<u64> {
+        self.media.len(self.file).map_err(|error| self.io("reading", error))
+    }
+
+    fn read_place(&self, chunk: u32, place: &mut [u8]) -> Result<()> {
+        read_exact_at(self.media, self.file, self.place(chunk), place).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => self.damaged(chunk, 0, ENDS_EARLY),
+            _ => self.io("reading", error),
+        })
+    }
+
+    fn header_of(&self, chunk: u32, checkpoint: u64, block: &[u8]) -> Result<Option<ChunkHeader>> {
+        let header = ChunkHeader::decode(block, self.store).map_err(|(at, what)| self.damaged(chunk, at, what))?;
+        let Some(header) = header else { return Ok(None) };
+        if header.heap != self.heap || header.chunk != chunk || header.checkpoint > checkpoint {
+            return Err(self.damaged(chunk, 0, ANOTHER_CHUNK));
+        }
+        Ok(Some(header))
+    }
+
+    /// Returns the error for damage that begins `at` bytes after the beginning of a chunk's place.
+    pub(crate) fn damaged(&self, chunk: u32, at: usize, what: &str) -> Error {
+        Error::damaged(self.media.path(self.file), self.place(chunk) + at as u64, what)
+    }
 }
+
+const ENDS_EARLY: &str = "the file ends before this chunk of its heap";
+pub(crate) const ANOTHER_CHUNK: &str = "another chunk was written to this place";
 
 impl ChunkFile<'_> {
     /// Checks the bytes of a chunk, which was read to `place`, that its checksums do not cover. `header`: it was written.

@@ -11,6 +11,7 @@
 
 mod copy;
 
+use cedrat_heap::MemoryOptions;
 use cedrat_media::{Media, Overlay};
 use cedrat_pages::PagesAsOf;
 use cedrat_sync::{Arc, Mutex, planted};
@@ -237,6 +238,8 @@ impl Opening<'_> {
             // A view is read and dropped: what it has changed needs no home.
             checkpoint_when_opened: false,
             redo_on_demand_bytes: u64::MAX,
+            // The store that is read may replace its checkpoints at any time.
+            memory: MemoryOptions { load_on_demand_bytes: u64::MAX, ..self.options.memory.clone() },
             ..self.options.clone()
         };
         let store = Store::open(Arc::clone(&overlay), options, self.registry.clone())?;

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use cedrat_heap::FoundHeaps;
 use cedrat_sync::planted;
-use cedrat_wal::{Found, Kind, LogError, LogOffset, Lsn, PartitionId, RecordRef, TxnId};
+use cedrat_wal::{ByteLen, Found, Kind, LogError, LogOffset, Lsn, PartitionId, RecordRef, Retained, Scanned, TxnId};
 
 use super::named_pages::named_by;
 use super::parts::Parts;
@@ -55,8 +55,8 @@ pub(crate) struct Analysis {
     pub(crate) uncounted: Uncounted,
     /// Pages freed by transactions without an end.
     pub(crate) freed: Vec<Extent>,
-    /// The records to be redone, by page, if redo may be done on demand.
-    pub(crate) pending: Option<Pending>,
+    /// The records to be redone, by page, and what stays in memory of the log for that, if redo may be done on demand.
+    pub(crate) pending: Option<(Pending, Retained)>,
 }
 
 /// The length of log from which another thread reads it for analysis, in bytes. A thread takes some ten microseconds to start.
@@ -82,7 +82,7 @@ pub(crate) fn analyse(
     let checkpoint = &found.control().checkpoint;
     let scan = found.scan(checkpoint.scan_lsn)?;
     analysis.log_bytes = scan.progress().1.0;
-    analysis.pending = (analysis.log_bytes > options.redo_on_demand_bytes).then(Pending::default);
+    analysis.pending = (analysis.log_bytes > options.redo_on_demand_bytes).then(|| notes(options));
     let has_thread = options.redo_threads > 0 && analysis.log_bytes >= AHEAD_BYTES_MIN;
     let mut scan = if has_thread { scan.ahead() } else { scan.here() };
     while let Some(scanned) = scan.next()? {
@@ -103,7 +103,7 @@ pub(crate) fn analyse(
             parts.note(found, heaps, &record, &body)?;
         }
         for redo in body.redos() {
-            let space = analysis.note_redo((known, &space), checkpoint.redo_lsn, (&record, &body), &redo);
+            let space = analysis.note_redo((known, &space), checkpoint.redo_lsn, (&scanned, &body), &redo);
             let extents = space.map_err(corrupt)?;
             if !extents.is_empty() {
                 freed.entry(record.head.txn).or_default().extend(extents);
@@ -136,6 +136,12 @@ pub(crate) fn analyse(
     Ok(analysis)
 }
 
+/// Returns where analysis notes what is to be redone.
+fn notes(options: &Options) -> (Pending, Retained) {
+    let retained_max = options.redo_memory_bytes.unwrap_or(options.pool_bytes);
+    (Pending::default(), Retained::new(ByteLen(retained_max)))
+}
+
 impl Analysis {
     /// Notes a change of a page. Returns the extents that it frees. The error is the defect of the record.
     #[inline]
@@ -143,12 +149,12 @@ impl Analysis {
         &mut self,
         (known, space): (&Numbers, &SpaceNumbers),
         redo_lsn: Lsn,
-        (record, body): (&RecordRef<'_>, &Body<'_>),
+        (scanned, body): (&Scanned<'_>, &Body<'_>),
         redo: &Redo<'_>,
     ) -> Result<Vec<Extent>, &'static str> {
-        if record.lsn >= redo_lsn {
-            self.redo_from.get_or_insert(record.lsn);
-            self.note_pending(known, record, body, redo);
+        if scanned.record.lsn >= redo_lsn {
+            self.redo_from.get_or_insert(scanned.record.lsn);
+            self.note_pending(known, scanned, body, redo);
         }
         let (end, change) = named_by(redo, space)?;
         self.pages_end = self.pages_end.max(end);
@@ -157,12 +163,13 @@ impl Analysis {
 
     /// Notes a change that redo may have to make, unless all are to be made before the store opens.
     #[inline]
-    fn note_pending(&mut self, known: &Numbers, record: &RecordRef<'_>, body: &Body<'_>, redo: &Redo<'_>) {
-        let Some(pending) = &mut self.pending else { return };
+    fn note_pending(&mut self, known: &Numbers, scanned: &Scanned<'_>, body: &Body<'_>, redo: &Redo<'_>) {
+        let Some((pending, retained)) = &mut self.pending else { return };
         let Some(table) = known.operation(redo.operation) else { return };
         let is_copy = matches!(body, Body::Carried(_));
         if !is_copy || table.by_version {
-            pending.note(redo.at.page, record, table.formats && !is_copy);
+            let is_retained = retained.retain(scanned);
+            pending.note(redo.at.page, &scanned.record, table.formats && !is_copy, is_retained);
         }
     }
 

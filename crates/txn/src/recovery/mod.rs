@@ -1,6 +1,6 @@
 //! Recovery: analysis, redo, undo (Lemon §3.4; docs/inside/recovery.md).
 //!
-//! 1. **Analysis** loads the checkpoints of heaps, reads the log from the scan point and changes nothing on the disk.
+//! 1. **Analysis** loads the checkpoints of heaps, or leaves that to their first use, reads the log from the scan point and changes nothing on the disk.
 //!    It finds winners and losers, and checks that everything in the log is registered (R3) and that log, pages and
 //!    heaps fit together. It replays the heap writes of winners in memory as it reads them. Every refusal happens here
 //!    (R2).
@@ -30,7 +30,7 @@ pub(crate) use analysis::{Loser, look_at_branches};
 pub(crate) use apply::Change;
 pub(crate) use home::pages_are_there;
 pub(crate) use named_pages::NamedPages;
-pub(crate) use on_demand::{Drainer, RestOfRedo};
+pub(crate) use on_demand::{Completer, RestOfRedo};
 pub(crate) use redo::{counts, lsns};
 pub(crate) use uncounted::Uncounted;
 
@@ -101,7 +101,10 @@ pub(crate) fn recover(
     report.undone = restore_and_undo(&store, analysis, &tell)?;
     report.undo = undo_began.elapsed();
 
-    if options.checkpoint_when_opened && !options.background && !store.inner.rest_of_redo.is_any() {
+    // A checkpoint of heaps that have changed loads them.
+    let loads = report.heap_words > 0 && store.inner.memory.absent_bytes() > 0;
+    let goes_on = loads || store.inner.rest_of_redo.is_any();
+    if options.checkpoint_when_opened && !options.background && !goes_on {
         store.inner.checkpoint()?; // else the checkpointer does, while the first transactions run
     }
     if store.inner.log.control().has_many_epochs() && store.inner.forget_epochs().is_err() {
@@ -128,7 +131,7 @@ fn redo_or_postpone(
         return Ok(());
     };
     let is_long = store.inner.log.bytes_since(from).0 > options.redo_on_demand_bytes;
-    if let Some(pending) = analysis.pending.take().filter(|pending| is_long && pending.is_complete()) {
+    if let Some(pending) = analysis.pending.take().filter(|(pending, _)| is_long && pending.is_complete()) {
         OnDemand::begin(store, pending, uncounted, from..report.end, options);
         return Ok(());
     }

@@ -16,7 +16,7 @@ use cedrat_pages::{Exclusive, PageId, PendingRedo, PoolError};
 use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cedrat_sync::thread::{Builder, JoinHandle, ThreadId};
 use cedrat_sync::{Arc, Mutex, Weak, planted};
-use cedrat_wal::{Lsn, Position, RecordRef};
+use cedrat_wal::{Lsn, Position, RecordRef, Retained};
 
 use super::apply::Change;
 use super::kept::Kept;
@@ -34,6 +34,8 @@ use crate::trace::{event, span};
 pub(crate) struct OnDemand {
     inner: Weak<Inner>,
     pending: Mutex<Pending>,
+    /// The part of the log that stays in memory.
+    retained: Retained,
     uncounted: Uncounted,
     /// The end of the records to be redone.
     end: Lsn,
@@ -92,12 +94,19 @@ impl RestOfRedo {
 
 impl OnDemand {
     /// Lets pages be redone on demand from now on.
-    pub(crate) fn begin(store: &Store, pending: Pending, uncounted: Uncounted, lsns: Range<Lsn>, options: &Options) {
+    pub(crate) fn begin(
+        store: &Store,
+        (pending, retained): (Pending, Retained),
+        uncounted: Uncounted,
+        lsns: Range<Lsn>,
+        options: &Options,
+    ) {
         let inner = &store.inner;
         let bytes = inner.log.bytes_since(lsns.start).0;
         let rest = Arc::new(OnDemand {
             inner: Arc::downgrade(inner),
             pending: Mutex::new(pending),
+            retained,
             uncounted,
             end: lsns.end,
             threads: options.redo_threads.min(REDO_THREADS_MAX),
@@ -128,6 +137,7 @@ impl OnDemand {
     pub(crate) fn drained_before(&self, lsn: Lsn) {
         self.drained_to.fetch_max(lsn.get(), Ordering::SeqCst);
         self.pending.lock().drop_before(lsn);
+        self.retained.drop_before(lsn);
     }
 
     pub(crate) fn add_records(&self, records: u64) {
@@ -155,7 +165,7 @@ impl OnDemand {
     }
 
     fn redo_records_at(&self, inner: &Inner, page: &mut Exclusive<'_>, positions: &[Position]) -> Result<u64> {
-        let mut records = inner.log.records(positions);
+        let mut records = inner.log.records(positions, Some(&self.retained));
         let mut redone = 0;
         while let Some(record) = records.next()? {
             redone += self.redo_record(inner, page, &record)?;
@@ -274,6 +284,21 @@ impl Inner {
         Ok(())
     }
 
+    /// Loads all heaps that are [loaded on demand](cedrat_heap::MemoryOptions::load_on_demand_bytes), or waits until other threads
+    /// have. Ends early once the store is being closed: what was not changed needs no checkpoint.
+    ///
+    /// # Errors
+    /// A chunk is damaged, or cannot be read: the store has stopped.
+    pub(crate) fn load_heaps(&self, threads: usize, tell: &(dyn Fn(Progress) + Sync)) -> Result<()> {
+        span!("load");
+        let of = self.memory.absent_bytes();
+        let goes_on = |left: u64| {
+            tell(Progress::Load { done: of.saturating_sub(left), of });
+            !self.is_closing()
+        };
+        Ok(self.memory.load_heaps(threads, &goes_on)?)
+    }
+
     /// Completes redo before a checkpoint, unless a thread of the store does beside it.
     pub(crate) fn redo_for_checkpoint(&self, must_release_log: bool) -> Result<()> {
         if must_release_log || !self.rest_of_redo.has_thread.load(Ordering::Relaxed) {
@@ -283,30 +308,55 @@ impl Inner {
     }
 }
 
-/// The thread that drains. Drop ends it after its batch, and waits for it.
-pub(crate) struct Drainer {
+/// A thread that completes the opening: it drains, or loads heaps. Drop ends it after its batch, or its chunk, and waits for it.
+pub(crate) struct Completer {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Drainer {
-    /// Starts the thread, if there is something to redo. If the system refuses it, the calling thread redoes it.
-    pub(crate) fn start(inner: &Arc<Inner>) -> Result<Option<Drainer>> {
+impl Completer {
+    /// Starts the thread that drains, if there is something to redo. If the system refuses it, the calling thread redoes it.
+    pub(crate) fn drain(inner: &Arc<Inner>) -> Result<Option<Completer>> {
         if !inner.rest_of_redo.is_any() {
             return Ok(None);
         }
-        let served = Arc::clone(inner);
-        let work = move || {
-            let _stop = StopOnPanic(&served);
+        inner.rest_of_redo.has_thread.store(true, Ordering::Relaxed);
+        let started = Completer::start(inner, "cedrat-drains", |served| {
             // A failure has stopped the store, which reports the reason to every caller.
             let _ = served.complete_redo();
             served.rest_of_redo.has_thread.store(false, Ordering::Relaxed);
-        };
-        inner.rest_of_redo.has_thread.store(true, Ordering::Relaxed);
-        let thread = Builder::new().name("cedrat-drains".into()).spawn(work).map_err(|error| {
+        });
+        if started.is_err() {
             inner.rest_of_redo.has_thread.store(false, Ordering::Relaxed);
-            Error::io("starting the thread that completes redo", error)
-        })?;
-        Ok(Some(Drainer { thread: Some(thread) }))
+        }
+        started.map(Some)
+    }
+
+    /// Starts the thread that loads heaps, if one is not loaded. If the system refuses it, they are loaded as they are used.
+    pub(crate) fn load(inner: &Arc<Inner>, options: &Options) -> Result<Option<Completer>> {
+        if inner.memory.absent_bytes() == 0 {
+            return Ok(None);
+        }
+        let (threads, progress) = (options.redo_threads.min(REDO_THREADS_MAX), options.progress.clone());
+        let load = move |served: &Inner| {
+            let tell = |now: Progress| {
+                event!(DEBUG, progress = ?now, "progress of recovery");
+                progress.iter().for_each(|listener| listener(now));
+            };
+            // As above.
+            let _ = served.load_heaps(threads, &tell);
+        };
+        Completer::start(inner, "cedrat-loads", load).map(Some)
+    }
+
+    fn start(inner: &Arc<Inner>, name: &str, complete: impl FnOnce(&Inner) + Send + 'static) -> Result<Completer> {
+        let served = Arc::clone(inner);
+        let work = move || {
+            let _stop = StopOnPanic(&served);
+            complete(&served);
+        };
+        let started = Builder::new().name(name.into()).spawn(work);
+        let thread = started.map_err(|error| Error::io(format!("starting the thread {name}"), error))?;
+        Ok(Completer { thread: Some(thread) })
     }
 
     /// Whether it is this thread.
@@ -315,7 +365,7 @@ impl Drainer {
     }
 }
 
-impl Drop for Drainer {
+impl Drop for Completer {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
             // A panic in it has stopped the store, and was printed.
@@ -324,13 +374,13 @@ impl Drop for Drainer {
     }
 }
 
-/// Stops the store when the drain panics: without it checkpoints would release no log, without any report of the cause.
+/// Stops the store when the thread panics: without the drain checkpoints would release no log, without any report of the cause.
 struct StopOnPanic<'a>(&'a Inner);
 
 impl Drop for StopOnPanic<'_> {
     fn drop(&mut self) {
         if cedrat_sync::thread::panicking() {
-            self.0.log.stop("the thread that completes redo panicked; open the store again");
+            self.0.log.stop("a thread that completes the opening panicked; open the store again");
         }
     }
 }

@@ -3,8 +3,11 @@
 //! Analysis notes one position for each record and page. The notes of a page are a list from the newest to the oldest; the notes of
 //! all pages are in pieces in the order of the log, so that those that the drain has passed are dropped.
 //!
-//! A few pages have records all over the log: space maps, the roots of structures. The first transactions need them, and to read their
-//! records by their positions is to read the log again for each. So analysis keeps these records in memory.
+//! A read of the log at a position takes some hundred microseconds, and undo and the first transactions need thousands. So the log that
+//! analysis has read stays in memory, up to a limit.
+//!
+//! A few pages have records all over a longer log: space maps, the roots of structures. To read their records by their positions is to
+//! read the log again for each. So analysis keeps these records in memory.
 
 use cedrat_pages::PageId;
 use cedrat_wal::{LogOffset, Lsn, PartitionId, Position, RecordRef};
@@ -19,7 +22,7 @@ const PIECE_NOTES: usize = 1 << 12;
 /// Notes have offsets of so many bits: 256 TiB of log.
 const OFFSET_BITS: u32 = 48;
 
-/// The number of records from which those of a page are kept in memory. To read fewer takes a few milliseconds.
+/// The number of records from which those of a page are kept that are not retained. To read fewer takes a few milliseconds.
 const KEPT_FROM_MIN: u32 = 32;
 
 /// Memory for kept records, in bytes, after which only pages with twice as many records are kept.
@@ -92,9 +95,9 @@ impl Note {
 }
 
 impl Pending {
-    /// Notes a change of a page. Records come in the order of the log.
+    /// Notes a change of a page. Records come in the order of the log. One that is retained need not be kept.
     #[inline]
-    pub(crate) fn note(&mut self, page: PageId, record: &RecordRef<'_>, formats: bool) {
+    pub(crate) fn note(&mut self, page: PageId, record: &RecordRef<'_>, formats: bool, is_retained: bool) {
         let (lsn, position) = (record.lsn, record.position);
         let number = (self.pieces.len().saturating_sub(1) * PIECE_NOTES) + self.pieces.last().map_or(0, Piece::len) + 1;
         let offset = position.offset.get();
@@ -112,7 +115,7 @@ impl Pending {
         }
         (of.newest, of.newest_lsn) = (newest, lsn);
         of.records = of.records.saturating_add(1);
-        if of.records > kept_from(self.kept_bytes) {
+        if of.records > kept_from(self.kept_bytes) && !is_retained {
             let kept = self.kept.entry(page).or_default();
             self.kept_bytes += kept.push(record);
         } else if of.records > KEPT_FROM_MIN
@@ -259,7 +262,7 @@ mod tests {
 
     fn note(pending: &mut Pending, page: PageId, lsn: u64, position: Position, formats: bool) {
         let head = RecordHead::new(Kind::UPDATE, TxnId(lsn), None);
-        pending.note(page, &RecordRef { lsn: Lsn::new(lsn), position, head, body: &lsn.to_le_bytes() }, formats);
+        pending.note(page, &RecordRef { lsn: Lsn::new(lsn), position, head, body: &lsn.to_le_bytes() }, formats, false);
     }
 
     fn at(offset: u64) -> Position {

@@ -20,6 +20,7 @@ mod full_disk;
 mod heap_blocks;
 mod heaps;
 mod heaps_come_and_go;
+mod heaps_on_demand;
 mod heuristic;
 mod idle_sessions;
 mod in_call;

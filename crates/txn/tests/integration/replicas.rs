@@ -314,7 +314,7 @@ fn twin_of_promoted_store_is_refused() {
     assert_eq!(sum_of(&later_files, world.page).0, 4, "E25.5");
 }
 
-/// E25.5a: of each opening but the first one, the log has kept nothing, and no block that the replica has.
+/// E25.5a, E25.5d: of each opening but the first one, the log has kept nothing, and no block that the replica has.
 #[test]
 fn replica_continues_behind_idle_openings() {
     let world = World::new();
