@@ -65,7 +65,8 @@ impl fmt::Debug for ReplicaListener {
 }
 
 impl ReplicaListener {
-    /// Listens at an address of this machine, with TLS. Replicas without a certificate of a trusted authority are refused.
+    /// Listens at an address of this machine, with TLS. Replicas without a certificate of a trusted authority are refused, and so are
+    /// those that say a name which their certificate does not have.
     ///
     /// # Errors
     /// The address is in use, or is not of this machine; the system refuses a thread.
@@ -85,7 +86,9 @@ impl ReplicaListener {
             let (timed, greeting) = Timed::new(Socket::Tcp(stream), GREETING_MAX);
             let credentials = credentials.clone();
             let serve = move |server: &ReplicaServer| match TlsStream::of_store(timed, &credentials) {
-                Ok(stream) => server.serve(Greeted::new(stream, greeting)),
+                Ok((stream, certificate)) => {
+                    server.serve_named(Greeted::new(stream, greeting), move |name| certificate.may_have(name))
+                }
                 Err(source) => Err(Error::Io { doing: "beginning a connection with TLS".into(), source }),
             };
             start(shared, socket, from.to_string(), serve)

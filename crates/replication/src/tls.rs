@@ -9,9 +9,10 @@ use std::sync::Arc;
 use cedrat_txn::{Error, ReplicaError};
 
 use crate::timed::Timed;
+use rustls::client::verify_server_name;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::server::WebPkiClientVerifier;
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
 /// The certificate and key of one side, and the authorities that it trusts for the other one.
@@ -83,9 +84,16 @@ enum Side {
 }
 
 impl TlsStream {
-    pub(crate) fn of_store(stream: Timed, credentials: &Credentials) -> io::Result<TlsStream> {
-        let connection = ServerConnection::new(Arc::clone(&credentials.server)).map_err(io::Error::other)?;
-        Ok(TlsStream(Side::Store(StreamOwned::new(connection, stream))))
+    /// Begins a connection with a replica. Returns it with the certificate that the replica has shown.
+    pub(crate) fn of_store(mut stream: Timed, credentials: &Credentials) -> io::Result<(TlsStream, PeerCertificate)> {
+        let mut connection = ServerConnection::new(Arc::clone(&credentials.server)).map_err(io::Error::other)?;
+        while connection.is_handshaking() {
+            connection.complete_io(&mut stream)?;
+        }
+        let shown = connection.peer_certificates().and_then(|chain| chain.first());
+        let shown = shown.ok_or_else(|| io::Error::other("the replica has shown no certificate"))?;
+        let certificate = PeerCertificate(shown.clone().into_owned());
+        Ok((TlsStream(Side::Store(StreamOwned::new(connection, stream))), certificate))
     }
 
     pub(crate) fn of_replica(stream: TcpStream, host: &str, credentials: &Credentials) -> io::Result<TlsStream> {
@@ -93,6 +101,23 @@ impl TlsStream {
         let name = name.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, format!("{host}: {error}")))?;
         let connection = ClientConnection::new(Arc::clone(&credentials.client), name).map_err(io::Error::other)?;
         Ok(TlsStream(Side::Replica(StreamOwned::new(connection, stream))))
+    }
+}
+
+/// The certificate of a replica, which an authority that the store trusts has issued.
+pub(crate) struct PeerCertificate(CertificateDer<'static>);
+
+impl PeerCertificate {
+    /// Checks that the certificate has the name of a replica. The error is the reason of a refusal.
+    pub(crate) fn may_have(&self, name: &str) -> Result<(), String> {
+        let refused = |why: &dyn fmt::Display| {
+            format!(
+                "its certificate is not for the name \"{name}\" ({why}): follow with a name that the certificate has"
+            )
+        };
+        let wanted = ServerName::try_from(name).map_err(|error| refused(&error))?;
+        let certificate = ParsedCertificate::try_from(&self.0).map_err(|error| refused(&error))?;
+        verify_server_name(&certificate, &wanted).map_err(|error| refused(&error))
     }
 }
 

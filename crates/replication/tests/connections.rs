@@ -135,6 +135,25 @@ fn peers_without_trusted_certificate_are_refused() {
     assert!(world.ends.lock().unwrap().len() >= 4, "{:?}", world.ends.lock().unwrap());
 }
 
+/// E25.9.
+#[test]
+fn certificate_of_other_name_is_refused() {
+    let world = World::new();
+    let authority = Authority::new(world.folder.path(), "authority");
+    let listener = world.listen(&authority.issue("localhost", &authority));
+    let address = listener.address().replace("127.0.0.1", "localhost");
+    let of_east = authority.issue("east", &authority);
+    for name in ["west", "no name of a host"] {
+        let refused = follow(&mut world.follower(name), connect(&address, &of_east).unwrap(), Lsn::MAX).unwrap_err();
+        let is_named = matches!(&refused, Error::Replica(ReplicaError::NotServed { why }) if why.contains(name));
+        assert!(is_named, "E25.9: {refused}");
+    }
+    assert!(world.store.consumers().is_empty(), "E25.9: nothing is kept for them");
+    let lsn = world.insert(1);
+    follow(&mut world.follower("east"), connect(&address, &of_east).unwrap(), lsn).unwrap();
+    drop(listener);
+}
+
 #[test]
 fn replica_follows_store_in_directory() {
     let world = World::new();

@@ -477,6 +477,7 @@ impl Store {
         if self.lease.is_on_own_thread() && !planted!("closed_within_checkpoint") {
             return Ok(());
         }
+        self.inner.replicas.end_bases();
         self.inner.last_checkpoint()?;
         self.inner.log.promise()?;
         if let Some(archive) = &self.inner.archive {

@@ -16,7 +16,7 @@ use super::frame::{Frame, FrameKind, Link};
 use super::message::{
     Hello, PROTOCOL_VERSION, Unreadable, encode_extension, encode_piece, encode_refusal, encode_welcome,
 };
-use super::{Registered, ReplicaOptions};
+use super::{NameCheck, Registered, ReplicaOptions};
 use crate::backup::BackupOptions;
 use crate::changes::Signal;
 use crate::error::{Error, Result};
@@ -28,8 +28,8 @@ const EXTENSION_LEN: u64 = 4 << 20;
 /// The number of bytes after which the position of a replica is written.
 const CONFIRMED_EACH: u64 = 1 << 20;
 
-/// The maximum length of a hello: it has a name, and a control file without the rest of its slot.
-const HELLO_LEN_MAX: usize = 100 << 10;
+/// The maximum length of a frame of a replica: a hello has a name, and a control file without the rest of its slot.
+const OF_REPLICA_LEN_MAX: usize = 100 << 10;
 
 /// The part of a stream of a backup in one frame.
 const BASE_LEN: usize = 256 << 10;
@@ -40,6 +40,7 @@ pub(super) struct Feed<S> {
     link: Arc<Mutex<Link<S>>>,
     options: ReplicaOptions,
     signal: std::sync::Arc<Signal>,
+    may_have: NameCheck,
 }
 
 /// The state of the replica of a connection.
@@ -55,8 +56,9 @@ struct ReplicaState {
 }
 
 impl<S: Read + Write + Send + 'static> Feed<S> {
-    pub(super) fn new(inner: Weak<Inner>, stream: S, options: ReplicaOptions) -> Feed<S> {
-        Feed { inner, link: Arc::new(Mutex::new(Link::new(stream))), options, signal: std::sync::Arc::default() }
+    pub(super) fn new(inner: Weak<Inner>, stream: S, options: ReplicaOptions, may_have: NameCheck) -> Feed<S> {
+        let link = Arc::new(Mutex::new(Link::new(stream)));
+        Feed { inner, link, options, signal: std::sync::Arc::default(), may_have }
     }
 
     /// Serves until the connection ends, or the store is closed. An error is sent to the replica.
@@ -108,11 +110,15 @@ impl<S: Read + Write + Send + 'static> Feed<S> {
 
     fn hello(&self) -> Result<Hello> {
         let mut link = self.link.lock();
-        let frame = link.receive_short(HELLO_LEN_MAX)?;
+        let frame = link.receive_short(OF_REPLICA_LEN_MAX)?;
         if frame.kind != FrameKind::Hello {
             return Err(refused(frame, &link));
         }
-        Hello::decode(&frame.body).map_err(|error| unreadable(error, &link))
+        let hello = Hello::decode(&frame.body).map_err(|error| unreadable(error, &link))?;
+        match (self.may_have)(&hello.name) {
+            Err(why) if !planted!("replica_of_other_name_served") => Err(ReplicaError::NotServed { why }.into()),
+            _ => Ok(hello),
+        }
     }
 
     /// Keeps the log from here on, and sends a backup. The log is kept beyond the limit until the replica follows from there.
@@ -128,7 +134,7 @@ impl<S: Read + Write + Send + 'static> Feed<S> {
         inner.consumers.keep_for_replica(&hello.name, self.options.consumer(), None, kept)?;
         let body = encode_welcome(&state, &[])?;
         self.link.lock().send(FrameKind::Welcome, state.up_to().get(), &[&body])?;
-        let to = BaseWriter { link: Arc::clone(&self.link), bytes: Vec::new() };
+        let to = BaseWriter { link: Arc::clone(&self.link), bytes: Vec::new(), inner: Arc::clone(&inner) };
         let store = Store::of_thread(&inner);
         let bytes_per_second_max = self.options.base_bytes_per_second_max;
         let report = store.backup_to_stream(to, BackupOptions { bytes_per_second_max, ..BackupOptions::default() })?;
@@ -214,7 +220,7 @@ impl<S: Read + Write + Send + 'static> Feed<S> {
     /// Waits for the acknowledgement of an LSN.
     fn acknowledged(&self, up_to: Lsn) -> Result<()> {
         let mut link = self.link.lock();
-        let frame = link.receive()?;
+        let frame = link.receive_short(OF_REPLICA_LEN_MAX)?;
         if frame.kind != FrameKind::Acknowledged {
             return Err(refused(frame, &link));
         }
@@ -307,10 +313,11 @@ impl Drop for BaseUnderWay {
     }
 }
 
-/// Writes the stream of a backup to frames.
+/// Writes the stream of a backup to frames, unless the store is to be closed: its last checkpoint waits for the backup (E25.10).
 struct BaseWriter<S> {
     link: Arc<Mutex<Link<S>>>,
     bytes: Vec<u8>,
+    inner: Arc<Inner>,
 }
 
 impl<S: Read + Write> Write for BaseWriter<S> {
@@ -324,6 +331,9 @@ impl<S: Read + Write> Write for BaseWriter<S> {
 
     fn flush(&mut self) -> std::io::Result<()> {
         for part in self.bytes.chunks(BASE_LEN) {
+            if self.inner.replicas.is_ending() && !planted!("close_awaits_base") {
+                return Err(std::io::Error::other("the store is being closed"));
+            }
             self.link.lock().send(FrameKind::Base, 0, &[part]).map_err(std::io::Error::other)?;
         }
         self.bytes.clear();

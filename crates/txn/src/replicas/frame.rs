@@ -3,6 +3,7 @@
 //! 1. A header has the length of the body, the number of the frame in its direction, and checksums of both. The length is used once the
 //!    header's own checksum holds.
 //! 2. So a frame that was cut off, changed, lost, repeated or exchanged is refused with its number, before anything of it is used.
+//! 3. A side takes memory for the bytes that have come, and not for a length that the other side names.
 
 use cedrat_sync::planted;
 use std::io::{self, Read, Write};
@@ -149,6 +150,22 @@ impl<S: Read + Write> Link<S> {
         read.map_err(|source| ReplicaError::Torn { frame, source })
     }
 
+    /// Reads a body. It takes memory as its bytes come: a length alone costs nothing (E25.3d).
+    fn body(&mut self, len: usize) -> Result<Vec<u8>, ReplicaError> {
+        let mut body = std::mem::take(&mut self.spare);
+        body.clear();
+        if planted!("memory_taken_for_length_alone") {
+            body.reserve_exact(len);
+        }
+        let read = (&mut self.stream).take(len as u64).read_to_end(&mut body);
+        let whole = read.and_then(|read| if read == len { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) });
+        if let Err(source) = whole {
+            (self.is_broken, self.spare) = (true, body);
+            return Err(ReplicaError::Torn { frame: self.received, source });
+        }
+        Ok(body)
+    }
+
     /// Reads a frame.
     pub(super) fn receive(&mut self) -> Result<Frame, ReplicaError> {
         self.receive_short(BODY_LEN_MAX)
@@ -171,14 +188,31 @@ impl<S: Read + Write> Link<S> {
         let len = four(at::LEN) as usize;
         let kind = FrameKind::of(header[at::KIND]).filter(|_| len <= len_max);
         let kind = kind.ok_or_else(|| self.invalid("its kind or its length is unknown here"))?;
-        let mut body = std::mem::take(&mut self.spare);
-        body.clear();
-        body.resize(len, 0);
-        self.fill(&mut body)?;
+        let body = self.body(len)?;
         if four(at::BODY_CRC) != crc32c::crc32c(&body) && !planted!("changed_frame_accepted") {
             return Err(self.invalid("the checksum of its body does not hold: the bytes were changed"));
         }
         self.received += 1;
         Ok(Frame { kind, lsn: eight(at::LSN), body })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// E25.3d: the bytes end behind a header that names the longest body.
+    #[test]
+    fn length_alone_takes_no_memory() {
+        let mut sender = Link::new(io::Cursor::new(Vec::new()));
+        sender.send(FrameKind::Blocks, 0, &[&[7; 100]]).expect("memory takes it");
+        let mut bytes = sender.stream.into_inner();
+        bytes[at::LEN..at::NUMBER].copy_from_slice(&(BODY_LEN_MAX as u32).to_le_bytes());
+        let crc = crc32c::crc32c(&bytes[..at::CRC]);
+        bytes[at::CRC..at::END].copy_from_slice(&crc.to_le_bytes());
+        let mut link = Link::new(io::Cursor::new(bytes));
+        let torn = link.receive().expect_err("E25.3d: it has 100 bytes");
+        assert!(matches!(torn, ReplicaError::Torn { frame: 0, .. }), "E25.3a: {torn}");
+        assert!(link.spare.capacity() < 64 << 10, "E25.3d: {} bytes", link.spare.capacity());
     }
 }

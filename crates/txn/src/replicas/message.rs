@@ -182,6 +182,7 @@ pub(super) fn encode_refusal(error: &crate::Error) -> Vec<u8> {
             ReplicaError::OtherHistory { up_to } => (code, numbers[0]) = (code::OTHER_HISTORY, up_to.get()),
             ReplicaError::Gap { up_to, kept_from } => (code, numbers) = (code::GAP, [up_to.get(), kept_from.get()]),
             ReplicaError::Replaced { name } => (code, text) = (code::REPLACED, name.clone()),
+            ReplicaError::NotServed { why } => (code, text) = (code::NOT_SERVED, why.clone()),
             _ => {}
         }
     }

@@ -24,6 +24,7 @@ use std::fmt;
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
+use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::{Arc, Condvar, Mutex, Weak, planted};
 use cedrat_wal::Lsn;
 
@@ -89,6 +90,9 @@ pub struct ReplicaStatus {
     pub is_connected: bool,
 }
 
+/// A function that returns why a connection may not have a name, if that is so.
+type NameCheck = Box<dyn Fn(&str) -> std::result::Result<(), String> + Send>;
+
 /// The side of a store for connections of replicas. It does not keep the store open; but as long as a connection lasts after that was
 /// closed, for a second or so, another opening may be refused as [`InUse`](crate::OpenError::InUse).
 #[derive(Clone)]
@@ -113,12 +117,25 @@ impl ReplicaServer {
     /// # Errors
     /// [`Error::Replica`] names the end of the connection, or why the replica is refused; the replica gets the reason, too. Errors of the store.
     pub fn serve(&self, stream: impl Read + Write + Send + 'static) -> Result<()> {
-        Feed::new(Weak::clone(&self.inner), stream, self.options).serve()
+        self.serve_named(stream, |_| Ok(()))
     }
 
-    /// Whether the store was closed, or has stopped.
+    /// Serves a replica as [`serve`](ReplicaServer::serve) does, if `may_have` lets the connection have the name that the replica says.
+    /// An error is the reason of the refusal, for the replica.
+    ///
+    /// # Errors
+    /// Those of [`serve`](ReplicaServer::serve); [`ReplicaError::NotServed`] with that reason.
+    pub fn serve_named(
+        &self,
+        stream: impl Read + Write + Send + 'static,
+        may_have: impl Fn(&str) -> std::result::Result<(), String> + Send + 'static,
+    ) -> Result<()> {
+        Feed::new(Weak::clone(&self.inner), stream, self.options, Box::new(may_have)).serve()
+    }
+
+    /// Whether the store was closed, or is being closed, or has stopped.
     pub fn has_ended(&self) -> bool {
-        self.inner.upgrade().is_none_or(|inner| inner.alive().is_err())
+        self.inner.upgrade().is_none_or(|inner| inner.replicas.is_ending() || inner.alive().is_err())
     }
 }
 
@@ -128,6 +145,8 @@ pub(crate) struct Replicas {
     known: Mutex<BTreeMap<String, Known>>,
     /// One of them has more.
     changed: Condvar,
+    /// Whether the store is being closed.
+    is_ending: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -146,6 +165,15 @@ struct Registered {
 }
 
 impl Replicas {
+    /// Ends the bases that are sent: the store is to be closed.
+    pub(crate) fn end_bases(&self) {
+        self.is_ending.store(true, Ordering::SeqCst);
+    }
+
+    fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::SeqCst)
+    }
+
     /// Registers a connection, which replaces an older one of the same name.
     fn register(&self, name: &str) -> Registered {
         let mut known = self.known.lock();

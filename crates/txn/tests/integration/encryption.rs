@@ -6,8 +6,8 @@ use cedrat_media::{Durability, Encryption, KEY_FILE, Key, KeyError, Loss, Media,
 use cedrat_pages::{PAGE_FILE, PageId};
 use cedrat_sync::Arc;
 use cedrat_txn::{
-    BackupChain, BackupOptions, Commit, Error, OpenError, Options, RestoreTarget, Store, View, check_backup,
-    open_as_of, restore, restore_stream,
+    BackupChain, BackupOptions, Commit, Error, OpenError, Options, Reader, ReaderFiles, RestoreTarget, Store, View,
+    check_backup, open_as_of, restore, restore_stream,
 };
 use cedrat_wal::{CONTROL_FILE, LogError, Lsn};
 use std::io::Write;
@@ -337,4 +337,47 @@ fn damage_of_encrypted_files_is_found() {
         let error = error.expect_err("E11.6").to_string();
         assert!(error.contains(name) && error.contains("byte"), "{error}");
     }
+}
+
+/// Opens a reader of a disk. Its private files are on disks that are added to `scratch`.
+fn reader_of(disk: &SimDisk, scratch: &Arc<Mutex<Vec<SimDisk>>>, options: Options) -> Result<Reader, OpenError> {
+    let (disk, scratch) = (disk.clone(), Arc::clone(scratch));
+    let begin = move || {
+        let to = SimDisk::new();
+        scratch.lock().unwrap().push(to.clone());
+        Ok(media(&to))
+    };
+    let files =
+        ReaderFiles { store: Arc::new(move || Ok(media(&disk))), scratch: Arc::new(begin), copies_pages: false };
+    Reader::open(files, options, registry())
+}
+
+/// E24.1, E24.3, E26.1: a reader of an encrypted store beside its writer, also beyond a change of keys.
+#[test]
+fn encrypted_store_is_read_beside_its_writer() {
+    let world = World::new();
+    let scratch = Arc::<Mutex<Vec<SimDisk>>>::default();
+    let open = |options: Options| reader_of(&world.disk, &scratch, options);
+    let count = |reader: &Reader| reader.transact(|txn| Ok(count_in(txn.store(), world.page))).unwrap();
+    let old = open(with_key(1)).unwrap();
+    assert_eq!(count(&old), 1, "E26.1");
+    let lsn = world.add();
+    assert!(old.refresh().unwrap() >= lsn, "E26.1a");
+    assert_eq!(count(&old), 2, "E26.1");
+    assert!(matches!(key_error(open(options()).unwrap_err()), KeyError::Missing { .. }), "E24.3");
+    assert!(matches!(key_error(open(with_key(2)).unwrap_err()), KeyError::Wrong { .. }), "E24.3");
+    let both = Encryption::with_keys(Key::new([2; 32]), vec![Key::new([1; 32])]);
+    let kept = open(Options { encryption: Some(both), ..options() }).unwrap();
+    world.store.rotate_key(&key(2)).unwrap();
+    world.add();
+    assert!(matches!(key_error(old.refresh().unwrap_err()), KeyError::Wrong { .. }), "E24.3");
+    assert_eq!(count(&old), 2, "E26.1: it shows the state that it had");
+    kept.refresh().unwrap();
+    assert_eq!(count(&kept), 3, "E26.1: it has both keys");
+    assert_eq!(count(&open(with_key(2)).unwrap()), 3, "E24.3");
+    assert!(matches!(key_error(open(with_key(1)).unwrap_err()), KeyError::Wrong { .. }), "E24.3");
+    let private = scratch.lock().unwrap();
+    let written: Vec<_> = private.iter().filter(|disk| !disk.list("").unwrap().is_empty()).collect();
+    assert!(written.len() >= 6, "E24.1: {} private directories", written.len());
+    written.into_iter().for_each(assert_encrypted);
 }

@@ -3,7 +3,8 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::ops::ControlFlow;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, mpsc};
 use std::thread;
 
 use cedrat_media::{Call, Fault as DiskFault, Loss, SimDisk};
@@ -29,7 +30,7 @@ fn replica_follows_after_forgotten_opening() {
     world.add(1);
     world.store.checkpoint().unwrap();
     world.store.checkpoint().unwrap();
-    follow(&world.store, &mut follower).expect("E25.5a");
+    follow(&world.store, &mut follower).expect("E25.4, E25.5a");
     assert_eq!(sum_of(&files, world.page).0, 3, "E25.5a");
 }
 
@@ -58,7 +59,8 @@ fn replica_of_recycled_place_is_refused() {
     }
     assert!(end() == begin() && later.up_to() < Some(promoted.log().durable_lsn()), "nothing else shows it");
     let refused = replica_error(follow(&promoted, &mut later));
-    assert!(matches!(refused, ReplicaError::Gap { .. }), "E25.5b: it has records of the old store: {refused}");
+    let is_named = matches!(refused, ReplicaError::OtherHistory { .. });
+    assert!(is_named, "E25.5b, E25.5d: the log remembers where its opening began: {refused}");
 }
 
 /// E25.5b: old and promoted store were opened at one place, with one number, and the log of the promoted one has recycled what differs.
@@ -167,6 +169,84 @@ fn unserved_replica_is_refused_by_name() {
     assert!(matches!(refused, ReplicaError::NotServed { .. }), "{refused}");
 }
 
+/// E25.9: a connection may have another name only.
+#[test]
+fn replica_of_other_name_is_refused() {
+    let world = World::new();
+    let (ours, theirs) = pair(Fault::None);
+    let server = world.store.replica_server(replica_options());
+    let served = thread::spawn(move || {
+        server.serve_named(theirs, |name| if name == "west" { Ok(()) } else { Err(format!("it is not {name}")) })
+    });
+    let mut follower = Follower::open(replica_files(&SimDisk::new()), "east").unwrap();
+    let refused = replica_error(follower.follow(ours, &mut |_| ControlFlow::Break(())));
+    assert!(matches!(&refused, ReplicaError::NotServed { why } if why == "it is not east"), "E25.9: {refused}");
+    assert!(served.join().unwrap().is_err() && world.store.consumers().is_empty(), "E25.9: nothing is kept for it");
+}
+
+/// The store's end of a connection, which takes a part of a base, and no more until it is released.
+struct Stalled {
+    end: End,
+    sent: Arc<AtomicUsize>,
+    stalls: mpsc::Sender<()>,
+    released: mpsc::Receiver<()>,
+}
+
+impl Read for Stalled {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        self.end.read(to)
+    }
+}
+
+impl Write for Stalled {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        const TAKEN: usize = 300 << 10;
+        let before = self.sent.fetch_add(bytes.len(), Ordering::SeqCst);
+        if before <= TAKEN && TAKEN < before + bytes.len() {
+            self.stalls.send(()).unwrap();
+            self.released.recv().unwrap();
+        }
+        self.end.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// E25.10: the base has more frames, and the connection takes them as soon as the store is being closed.
+#[test]
+fn closing_store_ends_its_bases() {
+    let world = World::new();
+    for _ in 0..300 {
+        world.store.transact(page_with_zeros).unwrap();
+    }
+    let (ours, theirs) = pair(Fault::None);
+    let ((stalls, stalled), (release, released)) = (mpsc::channel(), mpsc::channel());
+    let server = world.store.replica_server(replica_options());
+    let sent = Arc::new(AtomicUsize::new(0));
+    let (serving, to) = (server.clone(), Arc::clone(&sent));
+    let served = thread::spawn(move || serving.serve(Stalled { end: theirs, sent: to, stalls, released }));
+    let mut follower = Follower::open(replica_files(&SimDisk::new()), "one").unwrap();
+    let follows = thread::spawn(move || {
+        let followed = follower.follow(ours, &mut |_| ControlFlow::Continue(()));
+        (followed, follower.up_to())
+    });
+    stalled.recv().unwrap();
+    let store = world.store;
+    let closes = thread::spawn(move || store.close());
+    while !server.has_ended() {
+        thread::yield_now();
+    }
+    release.send(()).unwrap();
+    closes.join().unwrap().expect("E25.10");
+    served.join().unwrap().expect_err("E25.10: the base was not complete");
+    let (followed, up_to) = follows.join().unwrap();
+    followed.expect_err("E25.10");
+    assert_eq!(up_to, None, "E25.10: the base is not complete");
+    assert!(sent.load(Ordering::SeqCst) < 700 << 10, "E25.10: the rest of the base was sent: {sent:?} bytes");
+}
+
 /// An end of a connection that keeps what is written to it.
 struct Recording {
     end: End,
@@ -218,6 +298,26 @@ fn frames(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
         at += 32 + len;
     }
     frames
+}
+
+/// Repeats, removes or exchanges some frames, and gives all of them the numbers of their places.
+fn reordered(bytes: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut frames: Vec<_> = frames(bytes).into_iter().map(|place| bytes[place].to_vec()).collect();
+    for _ in 0..1 + random.below(3) {
+        let len = frames.len() as u64;
+        let [one, other] = [random.below(len), random.below(len)].map(|at| at as usize);
+        match random.below(4) {
+            0 => frames.insert(one, frames[other].clone()),
+            1 if len > 1 => drop(frames.remove(one)),
+            _ => frames.swap(one, other),
+        }
+    }
+    for (number, frame) in frames.iter_mut().enumerate() {
+        frame[8..16].copy_from_slice(&(number as u64).to_le_bytes());
+        let crc = crc32c::crc32c(&frame[..28]);
+        frame[28..32].copy_from_slice(&crc.to_le_bytes());
+    }
+    frames.concat()
 }
 
 /// Changes some bytes of a frame to an extreme value, and makes its checksums hold again; also those of a state at its beginning.
@@ -298,16 +398,32 @@ fn impossible_values_are_refused() {
     let log = recorded(&world.store, &mut follower);
     drop(follower);
     let mut refused = 0;
-    for seed in from..from + 600 {
+    let lie = |bytes: &[u8], random: &mut Random| match random.below(4) {
+        0 => reordered(bytes, random),
+        1 => changed(&reordered(bytes, random), random),
+        _ => changed(bytes, random),
+    };
+    for seed in from..from + 800 {
         let mut random = Random::new(seed);
         let ((of_replica, of_store), is_base) = if seed % 3 == 0 { (&base, true) } else { (&log, false) };
         let replica = if is_base { SimDisk::new() } else { SimDisk::from_image(before.clone()) };
         let mut follower = Follower::open(replica_files(&replica), "one").unwrap();
-        let stream = Replay(io::Cursor::new(changed(of_store, &mut random)));
+        let stream = Replay(io::Cursor::new(lie(of_store, &mut random)));
         let followed = follower.follow(stream, &mut |_| ControlFlow::Continue(()));
         refused += u64::from(!matches!(followed, Err(Error::Replica(ReplicaError::Torn { .. }))));
+        if seed % 8 == 0 {
+            drop(follower);
+            let mut follower =
+                Follower::open(replica_files(&replica), "one").expect("E25.3c: the replica is as before");
+            match follow(&world.store, &mut follower) {
+                Ok(()) => assert_eq!(sum_of(&replica_files(&replica), world.page).0, 10, "E25.3c"),
+                // It has believed what is possible.
+                Err(Error::Replica(ReplicaError::OtherStore { .. } | ReplicaError::OtherHistory { .. })) => {}
+                Err(other) => panic!("E25.3c: {seed}: {other}"),
+            }
+        }
         let server = world.store.replica_server(replica_options());
-        let stream = Replay(io::Cursor::new(changed(of_replica, &mut random)));
+        let stream = Replay(io::Cursor::new(lie(of_replica, &mut random)));
         server.serve(stream).expect_err("E25.3c: the bytes have ended");
     }
     assert!(refused > 200, "{refused}");
