@@ -21,8 +21,9 @@ use cedrat_wal::TxnId;
 use super::Resource;
 use super::lock::Lock;
 use super::modes::Modes;
-use super::table::{LockTable, Words};
+use super::table::LockTable;
 use super::waiter::{Outcome, Waiter};
+use super::words::Words;
 
 /// With more holders than this, and fewer waiting transactions, the search scans the waiting transactions instead.
 const HOLDERS_GONE_THROUGH: usize = 64;

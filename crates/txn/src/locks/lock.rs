@@ -9,8 +9,8 @@ use cedrat_wal::TxnId;
 use hashbrown::HashTable;
 
 use super::modes::{MODES, Modes};
-use super::table::Words;
 use super::waiter::Waiter;
+use super::words::Words;
 use super::{LockMode, LockState, LockWait, Resource};
 
 /// A table of holders that is this much larger than its content is shrunk.

@@ -7,6 +7,7 @@
 #[cfg(test)]
 mod contention;
 mod deadlock;
+mod held;
 mod lock;
 #[cfg(test)]
 mod model;
@@ -16,6 +17,7 @@ mod page_locks;
 mod policy;
 mod table;
 mod waiter;
+mod words;
 
 use std::fmt;
 
@@ -29,7 +31,7 @@ pub use modes::LockMode;
 pub use none::NoLocks;
 pub use page_locks::PageLocks;
 pub use policy::{PageLockOptions, WaitPolicy};
-pub(crate) use table::Words;
+pub(crate) use words::Words;
 
 /// A lockable resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

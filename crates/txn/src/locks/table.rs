@@ -7,8 +7,6 @@
 //!
 //! Mutexes are taken in this order: `detecting`, a shard of locks, a shard of transactions.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::time::{Duration, Instant};
 
 use cedrat_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -18,17 +16,14 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 use super::deadlock::{Search, own_transaction_before};
+use super::held::{Held, RESOURCES, Txns};
 use super::lock::{Hashed, Lock, Take};
 use super::waiter::{Outcome, Waiter};
 use super::{Deadlock, HasStopped, LockCounts, LockMode, LockState, NotGiven, Refusal, Resource, WaitPolicy};
-use crate::by_txn::ByTxn;
 use crate::nested::latching_txn;
 use crate::trace::event;
 
 const SHARDS: usize = 64;
-
-/// Capacity of a transaction's first list of locks: most transactions hold at most this many.
-const RESOURCES: usize = 8;
 
 /// Capacity that a shard keeps, however few locks it has: transactions with millions of locks recur.
 const SHARD_KEPT: usize = 1024;
@@ -89,68 +84,6 @@ pub(super) struct Locks {
     uncontended: [Option<UncontendedLock>; UNCONTENDED],
     #[cfg(test)]
     pub(super) operations: u64,
-}
-
-/// A shard of transactions.
-#[derive(Debug, Default)]
-struct Txns {
-    /// The locks of each transaction, for their release.
-    held: ByTxn<Held>,
-    /// The request on which each transaction is blocked.
-    waiting: HashMap<TxnId, Arc<Waiter>, Words>,
-    spare: Vec<Vec<Hashed>>,
-}
-
-/// The locks of a transaction.
-#[derive(Debug)]
-struct Held {
-    locks: Vec<Hashed>,
-    /// The thread that has acquired the newest one, or rolls back; 0 for a prepared transaction, which any thread may end.
-    thread: usize,
-    /// Whether that thread ends it, though another one may still acquire a lock for it, which has waited since before.
-    is_rolled_back: bool,
-    /// Whether an older transaction waits for it: then it must not wait.
-    is_wounded: bool,
-    /// Whether it waits whatever the policy.
-    is_patient: bool,
-}
-
-impl Txns {
-    fn note(&mut self, txn: TxnId, of: Hashed) {
-        self.list(txn).push(of);
-    }
-
-    #[inline]
-    fn note_all(&mut self, txn: TxnId, new: &[Hashed]) {
-        self.list(txn).extend_from_slice(new);
-    }
-
-    fn list(&mut self, txn: TxnId) -> &mut Vec<Hashed> {
-        let spare = &mut self.spare;
-        let mut locks = || spare.pop().unwrap_or_else(|| Vec::with_capacity(RESOURCES));
-        let held = self.held.get_or_insert_with(txn, || Held {
-            locks: locks(),
-            thread: 0,
-            is_rolled_back: false,
-            is_wounded: false,
-            is_patient: false,
-        });
-        if !held.is_rolled_back || planted!("late_lock_moves_transaction") {
-            held.thread = thread_number();
-        }
-        &mut held.locks
-    }
-
-    /// Whether the transaction is prepared.
-    fn is_ownerless(&self, txn: TxnId) -> bool {
-        self.held.get(txn).is_some_and(|held| held.thread == 0)
-    }
-
-    fn set_ownerless(&mut self, txn: TxnId) {
-        if let Some(held) = self.held.get_mut(txn) {
-            held.thread = 0;
-        }
-    }
 }
 
 /// Maximum number of locks that are noted together.
@@ -844,39 +777,5 @@ impl LockTable {
     /// Returns the number of locked resources.
     pub(super) fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().len()).sum()
-    }
-}
-
-/// Hasher for a few words: page and transaction numbers, and hashes of keys; no strings, and no hostile input.
-pub(crate) type Words = BuildHasherDefault<WordHasher>;
-
-#[derive(Default)]
-pub(crate) struct WordHasher(u64);
-
-impl Hasher for WordHasher {
-    fn finish(&self) -> u64 {
-        self.0 ^ self.0 >> 29
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(byte.into());
-        }
-    }
-
-    fn write_u16(&mut self, word: u16) {
-        self.write_u64(word.into());
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    }
-
-    fn write_usize(&mut self, word: usize) {
-        self.write_u64(word as u64);
-    }
-
-    fn write_isize(&mut self, word: isize) {
-        self.write_u64(word as u64);
     }
 }
