@@ -59,7 +59,9 @@ mod tests {
     }
 
     fn locks(wait_policy: WaitPolicy) -> Arc<PageLocks> {
-        Arc::new(PageLocks::new(PageLockOptions { wait_policy, ..PageLockOptions::default() }))
+        // A wait that should have been refused ends. Schedules have no clock.
+        let wait_max = (!cfg!(cedrat_shuttle)).then_some(Duration::from_secs(20));
+        Arc::new(PageLocks::new(PageLockOptions { wait_policy, wait_max, ..PageLockOptions::default() }))
     }
 
     fn lock(locks: &PageLocks, txn: u64, number: u64) -> Result<(), Refusal> {
