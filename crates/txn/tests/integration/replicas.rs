@@ -314,26 +314,6 @@ fn twin_of_promoted_store_is_refused() {
     assert_eq!(sum_of(&later_files, world.page).0, 4, "E25.5");
 }
 
-/// E25.5a, E25.5d: of each opening but the first one, the log has kept nothing, and no block that the replica has.
-#[test]
-fn replica_continues_behind_idle_openings() {
-    let world = World::new();
-    let (files, mut follower) = begun(&world.store);
-    world.add(3);
-    world.store.log().promise().unwrap();
-    world.store.checkpoint().unwrap();
-    follow(&world.store, &mut follower).unwrap();
-    assert!(world.store.drop_consumer("one").unwrap());
-    let mut world = world;
-    for _ in 0..3 {
-        world = world.reopened();
-        world.store.checkpoint().unwrap();
-    }
-    world.add(4);
-    follow(&world.store, &mut follower).expect("E25.5a");
-    assert_eq!(sum_of(&files, world.page).0, 7, "E25.5a");
-}
-
 /// E25.4: the log is kept for a replica that is away, up to its limit; then it is refused by name.
 #[test]
 fn forgotten_replica_is_refused_by_name() {
