@@ -309,9 +309,7 @@ impl Store {
                     attempts_left = attempts_left.saturating_sub(1);
                     refusals += u32::from(deadlock.refusal == Refusal::Policy);
                 }
-                _ => {
-                    repeated_since.get_or_insert_with(Instant::now);
-                }
+                _ => _ = repeated_since.get_or_insert_with(Instant::now),
             }
             if attempts_left == 0 {
                 return Err(error);
