@@ -99,6 +99,7 @@ fn add_points(report: &mut Report, params: &Params, outcomes: &[Outcome]) {
 
 fn options(size: Size) -> Options {
     let mut options = Options { pool_bytes: (size.pages / 10).max(32 << 20), ..Options::default() };
+    // As by default at 1 GiB of log, and in proportion; only heaps are loaded at once by default.
     options.checkpoint_every_bytes = size.log / 4;
     options.redo_on_demand_bytes = size.log / 16;
     options.memory.load_on_demand_bytes = size.log / 16;

@@ -35,6 +35,8 @@ mod epoch;
 mod error;
 mod event;
 mod feed;
+#[cfg(all(test, not(cedrat_shuttle)))]
+mod filled;
 mod follow;
 mod force;
 mod forget;

@@ -82,29 +82,13 @@ fn end(chunk: &Chunk) -> LogOffset {
 
 #[cfg(all(test, not(cedrat_shuttle)))]
 mod tests {
-    use cedrat_media::{Damage, Media, SimDisk};
+    use cedrat_media::Damage;
 
     use super::*;
-    use crate::{Kind, Log, LogOptions, PartitionId, Record, RecordHead, TxnId, record_len_bound};
+    use crate::filled::filled;
+    use crate::{Log, Record};
 
     const RECORDS: u64 = 6000;
-
-    /// Returns a log with records of three partitions, in several segments of each, and its disk.
-    fn filled() -> (Log, Arc<SimDisk>) {
-        let disk = Arc::new(SimDisk::new());
-        let media: Arc<dyn Media> = Arc::<SimDisk>::clone(&disk);
-        let log = Log::create(&media, &LogOptions { partitions: 3, ..LogOptions::small() }, &[]).expect("a log");
-        let mut reservation = log.reserve(ByteLen(0), ByteLen(0)).expect("there is room");
-        for number in 0..RECORDS {
-            let body = vec![number as u8; (number % 97) as usize];
-            let partition = PartitionId((number * number % 3) as u16);
-            log.throttle(partition).expect("it works");
-            log.reserve_more(&mut reservation, record_len_bound(ByteLen(97)), ByteLen(0)).expect("there is room");
-            log.append(partition, RecordHead::new(Kind::UPDATE, TxnId(number), None), &[&body], &mut reservation);
-        }
-        log.force(log.current_lsn()).expect("it works");
-        (log, disk)
-    }
 
     /// Returns the records of the log, and what is retained of it.
     fn scanned(log: &Log, bytes_max: u64) -> (Vec<Record>, Retained) {
@@ -131,7 +115,7 @@ mod tests {
     /// R8d: records are the same whether they are read from memory, from the disk, or some of each; the limit holds.
     #[test]
     fn retained_records_equal_those_on_disk() {
-        let (log, _) = filled();
+        let (log, _) = filled(RECORDS);
         for bytes_max in [0, 100, 70_000, 130_000, 200_000, u64::MAX] {
             let (records, retained) = scanned(&log, bytes_max);
             assert!(retained.bytes <= bytes_max && records.len() as u64 == RECORDS);
@@ -144,7 +128,7 @@ mod tests {
     /// R8d: what is dropped lies before the given record, and is read from the disk.
     #[test]
     fn dropped_parts_are_read_from_disk() {
-        let (log, disk) = filled();
+        let (log, disk) = filled(RECORDS);
         let (records, retained) = scanned(&log, u64::MAX);
         let parts = || retained.partitions.read().iter().map(VecDeque::len).sum::<usize>();
         let all = parts();

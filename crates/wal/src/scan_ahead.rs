@@ -204,30 +204,10 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use super::*;
-    use crate::{Found, Kind, Log, LogOptions, PartitionId, TxnId, record_len_bound};
+    use crate::filled::filled;
+    use crate::{Found, Log};
 
     const RECORDS: u64 = 3000;
-
-    /// Returns a disk with records of three partitions, several chunks of them.
-    fn filled() -> Arc<SimDisk> {
-        let disk = Arc::new(SimDisk::new());
-        let media: Arc<dyn Media> = Arc::<SimDisk>::clone(&disk);
-        let log = Log::create(&media, &LogOptions { partitions: 3, ..LogOptions::small() }, &[]).expect("a log");
-        let mut reservation = log.reserve(ByteLen(0), ByteLen(0)).expect("there is room");
-        for number in 0..RECORDS {
-            let body = vec![number as u8; (number % 97) as usize];
-            let partition = PartitionId((number * number % 3) as u16);
-            log.throttle(partition).expect("it works");
-            log.reserve_more(&mut reservation, record_len_bound(ByteLen(97)), ByteLen(0)).expect("there is room");
-            let head = RecordHead::new(Kind::UPDATE, TxnId(number), None);
-            log.append(partition, head, &[&body], &mut reservation);
-            if number.is_multiple_of(500) {
-                log.force(log.current_lsn()).expect("it works");
-            }
-        }
-        log.force(log.current_lsn()).expect("it works");
-        disk
-    }
 
     fn look(disk: &Arc<SimDisk>) -> Found {
         let media: Arc<dyn Media> = Arc::<SimDisk>::clone(disk);
@@ -260,7 +240,7 @@ mod tests {
     /// W3: the thread returns what the scan returns, its error included.
     #[test]
     fn scan_ahead_returns_the_same_records() {
-        let disk = filled();
+        let (_, disk) = filled(RECORDS);
         let found = look(&disk);
         let both = || {
             [false, true].map(|is_ahead| {
@@ -282,7 +262,7 @@ mod tests {
 
     #[test]
     fn dropped_scan_ends_its_thread() {
-        let disk = filled();
+        let (_, disk) = filled(RECORDS);
         for records in [0, 1, 7, 400] {
             let mut scan = look(&disk).scan(Lsn::ZERO).expect("it is sound").ahead();
             for _ in 0..records {
@@ -293,7 +273,7 @@ mod tests {
 
     #[test]
     fn panic_of_scanning_thread_propagates() {
-        let disk = filled();
+        let (_, disk) = filled(RECORDS);
         let mut scan = look(&disk).scan(Lsn::ZERO).expect("it is sound").ahead();
         assert!(scan.next().expect("it is sound").is_some());
         disk.inject(Fault::panic(Call::Read));

@@ -37,6 +37,14 @@ pub(super) struct Held {
     pub(super) is_patient: bool,
 }
 
+impl Held {
+    /// Whether a policy may refuse the transaction: a prepared one, and one that is rolled back, are not.
+    pub(super) fn may_be_refused(&self) -> bool {
+        let ends = self.thread == 0 || self.is_rolled_back;
+        !(ends || self.is_patient && !planted!("patient_transaction_wounded"))
+    }
+}
+
 impl Txns {
     pub(super) fn note(&mut self, txn: TxnId, of: Hashed) {
         self.list(txn).push(of);

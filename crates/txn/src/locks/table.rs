@@ -528,10 +528,7 @@ impl LockTable {
             let _detecting = self.detecting.lock();
             for victim in self.holders_before(waiter).into_iter().filter(|holder| holder.0 > waiter.txn.0) {
                 let mut txns = self.txns(victim).lock();
-                let Some(held) = txns.held.get_mut(victim).filter(|held| held.thread != 0 && !held.is_rolled_back)
-                else {
-                    continue;
-                };
+                let Some(held) = txns.held.get_mut(victim).filter(|held| held.may_be_refused()) else { continue };
                 held.is_wounded = true;
                 let waits = txns.waiting.get(&victim).cloned();
                 drop(txns);

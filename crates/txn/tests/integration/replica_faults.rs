@@ -9,7 +9,9 @@ use std::thread;
 
 use cedrat_media::{Call, Fault as DiskFault, Loss, SimDisk};
 use cedrat_sync::Arc;
-use cedrat_txn::{ConsumerOptions, Error, FollowProgress, Follower, ReplicaError, ReplicaOptions, Store, Txn, promote};
+use cedrat_txn::{
+    ConsumerOptions, Error, FollowProgress, Follower, ReplicaError, ReplicaFiles, ReplicaOptions, Store, Txn, promote,
+};
 use cedrat_wal::Log;
 
 use crate::common::*;
@@ -34,16 +36,22 @@ fn replica_follows_after_forgotten_opening() {
     assert_eq!(sum_of(&files, world.page).0, 3, "E25.5a");
 }
 
-/// E25.5b: old and promoted store have written blocks of one length at one place, and the log of the promoted one has recycled them.
-#[test]
-fn replica_of_recycled_place_is_refused() {
+/// Returns a store, the disk of another one that was promoted from a replica of it, and a second replica with its files.
+fn promoted_beside() -> (World, Arc<SimDisk>, ReplicaFiles, Follower) {
     let world = World::new();
     world.add(2);
     let (files, follower) = begun(&world.store);
-    let (later_files, mut later) = begun(&world.store);
+    let (later_files, later) = begun(&world.store);
     drop(follower);
     let to = Arc::new(SimDisk::new());
     promote(&files, &media(&to)).unwrap();
+    (world, to, later_files, later)
+}
+
+/// E25.5b: old and promoted store have written blocks of one length at one place, and the log of the promoted one has recycled them.
+#[test]
+fn replica_of_recycled_place_is_refused() {
+    let (world, to, later_files, mut later) = promoted_beside();
     for _ in 0..3 {
         let promoted = open(&to).unwrap();
         promoted.transact(|txn| (0..40).try_for_each(|_| txn.update(at(world.page, 1), &Add { amount: 1 }))).unwrap();
@@ -65,13 +73,7 @@ fn replica_of_recycled_place_is_refused() {
 /// E25.5b: old and promoted store were opened at one place, with one number, and the log of the promoted one has recycled what differs.
 #[test]
 fn replica_of_equal_opening_is_refused() {
-    let world = World::new();
-    world.add(2);
-    let (files, follower) = begun(&world.store);
-    let (later_files, mut later) = begun(&world.store);
-    drop(follower);
-    let to = Arc::new(SimDisk::new());
-    promote(&files, &media(&to)).unwrap();
+    let (world, to, later_files, mut later) = promoted_beside();
     // A crash of the old store, with the end that its replica has.
     let crashed = world.disk.journal().crash(world.disk.journal_len(), Loss::Everything);
     let old = Store::open(Arc::new(Part::of(&crashed, "store")), options(), registry()).unwrap();
